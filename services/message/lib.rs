@@ -53,6 +53,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 pub use settings::Settings;
+use settings::bytes;
 
 /// The service as `aund` hands it to the gateway.
 pub fn row() -> ServiceRow {
@@ -138,7 +139,7 @@ struct MessageService {
 impl MessageService {
     async fn open(world: &World, settings: &Settings) -> anyhow::Result<Arc<MessageService>> {
         let store = Arc::new(Store::open(world).await?);
-        let queue_messages = Arc::new(QueueMessages::new(settings.queue_limits()));
+        let queue_messages = Arc::new(QueueMessages::new(settings.queue_limits(), &world.issuer));
         let inboxes = Inboxes::open(world, store.clone(), settings.devices_per_agent());
         let committed = publisher::start(world, inboxes.clone());
         let ledger = Ledger::open(world, store.clone(), queue_messages.clone(), committed).await?;
@@ -148,9 +149,9 @@ impl MessageService {
             lookups: LookupQueues::default(),
             keys: Prekeys::new(store.db().clone()),
             read_states: ReadStates::new(store.db().clone()),
-            thoughts: Thoughts::default(),
-            volatile: VolatileMessages::new(&world.ids),
-            volatile_sent: VolatileSent::default(),
+            thoughts: Thoughts::new(&world.issuer, bytes(settings.thought_total_bytes)),
+            volatile: VolatileMessages::new(&world.ids, bytes(settings.ttl_total_bytes)),
+            volatile_sent: VolatileSent::new(bytes(settings.ttl_total_bytes)),
             queue_messages,
             shared: SharedRows::open(store.db()).await?,
             ledger,

@@ -1,5 +1,6 @@
 //! The table `[message]` of `aund.toml`.
 
+use super::store::ephemeral::bounded::RowLimits;
 use super::store::ephemeral::queue_messages::QueueLimits;
 use super::store::quotas::limits::QuotaLimits;
 use kernel::ServiceSettings;
@@ -17,10 +18,18 @@ pub struct Settings {
     pub recall_seconds: u64,
     /// For how many seconds a queue message can be pulled; 1 to a day.
     pub queue_seconds: u64,
-    /// How many queue messages of one agent can be pulled, 1 to 10000; the oldest are dropped for later ones.
+    /// How many queue messages of one agent can be pulled, 1 to 10000. For later ones the sender that has most of them loses its oldest.
     pub queue_messages: u64,
-    /// How many bytes they may have together, 2 MiB to 1 GiB. Those of all agents have 128 MiB of memory, or this if it is more.
+    /// How many bytes they may have together, 2 MiB to 1 GiB.
     pub queue_bytes: u64,
+    /// How many bytes the queue messages of all agents may have together, on PostgreSQL in all processes; 2 MiB to 1 TiB, and at
+    /// least `queue_bytes`. For later ones the sender that holds most loses its oldest; another domain counts as one sender.
+    pub queue_total_bytes: u64,
+    /// How many bytes the messages with a ttl of all agents may have together, and the answers to those as many again; like
+    /// `queue_total_bytes`.
+    pub ttl_total_bytes: u64,
+    /// How many bytes the thoughts of all agents may have together; like `queue_total_bytes`.
+    pub thought_total_bytes: u64,
     /// For how many seconds a message waits for a domain that cannot be reached, up to a year. 0: its sender gets an error at once.
     pub peer_retention_seconds: u64,
     /// How many devices an agent has, 16 to 256; a further one takes the place of the one that was not seen for longest.
@@ -36,6 +45,7 @@ pub struct Settings {
 const DAY_SECONDS: u64 = 86_400;
 const MIB: u64 = 1 << 20;
 const MOST_BYTES: u64 = 1 << 50;
+const MOST_TOTAL_BYTES: u64 = 1 << 40;
 
 impl Default for Settings {
     fn default() -> Settings {
@@ -45,6 +55,9 @@ impl Default for Settings {
             queue_seconds: 300,
             queue_messages: 200,
             queue_bytes: 16 * MIB,
+            queue_total_bytes: 128 * MIB,
+            ttl_total_bytes: 64 * MIB,
+            thought_total_bytes: 128 * MIB,
             peer_retention_seconds: 0,
             devices_per_agent: 64,
             device_seconds: 90 * DAY_SECONDS,
@@ -57,12 +70,15 @@ impl Default for Settings {
 impl ServiceSettings for Settings {
     /// Refuses numbers that this service cannot do with. The least bytes of a queue have space for the largest message.
     fn check(&self) -> anyhow::Result<()> {
-        let ranges: [(&str, u64, RangeInclusive<u64>); 10] = [
+        let ranges: [(&str, u64, RangeInclusive<u64>); 13] = [
             ("retention_seconds", self.retention_seconds, 1..=365 * DAY_SECONDS),
             ("recall_seconds", self.recall_seconds, 0..=365 * DAY_SECONDS),
             ("queue_seconds", self.queue_seconds, 1..=DAY_SECONDS),
             ("queue_messages", self.queue_messages, 1..=10_000),
             ("queue_bytes", self.queue_bytes, 2 * MIB..=1024 * MIB),
+            ("queue_total_bytes", self.queue_total_bytes, 2 * MIB..=MOST_TOTAL_BYTES),
+            ("ttl_total_bytes", self.ttl_total_bytes, 2 * MIB..=MOST_TOTAL_BYTES),
+            ("thought_total_bytes", self.thought_total_bytes, 2 * MIB..=MOST_TOTAL_BYTES),
             ("peer_retention_seconds", self.peer_retention_seconds, 0..=365 * DAY_SECONDS),
             // More than can be connected at once: those are never removed.
             ("devices_per_agent", self.devices_per_agent, 16..=256),
@@ -107,12 +123,17 @@ impl Settings {
     }
 
     pub(super) fn queue_limits(&self) -> QueueLimits {
-        QueueLimits {
-            window_ms: ms(self.queue_seconds),
-            messages: usize::try_from(self.queue_messages).unwrap_or(usize::MAX),
-            bytes: usize::try_from(self.queue_bytes).unwrap_or(usize::MAX),
-        }
+        let rows = RowLimits {
+            rows: usize::try_from(self.queue_messages).unwrap_or(usize::MAX),
+            bytes: bytes(self.queue_bytes),
+            total_bytes: bytes(self.queue_total_bytes.max(self.queue_bytes)),
+        };
+        QueueLimits { window_ms: ms(self.queue_seconds), rows }
     }
+}
+
+pub(super) fn bytes(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 fn ms(seconds: u64) -> i64 {
@@ -132,6 +153,9 @@ mod tests {
             Settings { queue_seconds: DAY_SECONDS + 1, ..Settings::default() },
             Settings { queue_messages: 0, ..Settings::default() },
             Settings { queue_bytes: MIB, ..Settings::default() },
+            Settings { queue_total_bytes: MIB, ..Settings::default() },
+            Settings { ttl_total_bytes: 0, ..Settings::default() },
+            Settings { thought_total_bytes: u64::MAX, ..Settings::default() },
             Settings { devices_per_agent: 15, ..Settings::default() },
             Settings { device_seconds: 1, ..Settings::default() },
             Settings { sender_bytes: 0, ..Settings::default() },
@@ -143,6 +167,9 @@ mod tests {
             "queue_seconds",
             "queue_messages",
             "queue_bytes",
+            "queue_total_bytes",
+            "ttl_total_bytes",
+            "thought_total_bytes",
             "devices_per_agent",
             "device_seconds",
             "sender_bytes",

@@ -4,44 +4,53 @@ use super::params;
 use crate::delivery::events;
 use crate::delivery::rows::VolatileFields;
 use crate::store::bind;
+use crate::store::ephemeral::bounded::{BoundedRows, RowCost, RowLimits};
 use crate::store::ephemeral::shared_rows::{self, NewSharedRow, RowList, SharedRows};
-use crate::store::ephemeral::volatile::{LIMITS, LIST, VolatileMessages, VolatileRow};
+use crate::store::ephemeral::volatile::{LIST, VolatileMessages, VolatileRow};
 use crate::store::stored_message::{InboxEntry, MessageAttributes, MessageKey, MessageKind, StoredMessage};
 use crate::store::tool_calls::ToolCallWindows;
 use crate::store::write::NewMessage;
 use crate::{Error, MessageService};
-use kernel::{Audience, CallingAgent, DeviceId, Engine, Event, trace};
+use kernel::{Audience, BytesOwner, CallingAgent, DeviceId, Engine, Event, trace};
 use parking_lot::Mutex;
 use proto_schemas::requests::message::{SendStatus, SentMessage, Storage};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The kind of the lists of answers on PostgreSQL, as it is stored.
 const ANSWERS: &str = "sent";
 
-/// The answers to messages with a ttl, for those that are sent again before they expire.
-#[derive(Default)]
-pub(crate) struct VolatileSent(Mutex<HashMap<MessageKey, (i64, SentMessage)>>);
+/// What an answer takes besides its names.
+const ANSWER_BYTES: usize = 512;
+
+/// The answers to messages with a ttl, for those that are sent again before they expire. A message whose answer was evicted would be
+/// stored a second time: the sender that sent most pays, as for the messages themselves.
+pub(crate) struct VolatileSent {
+    limits: RowLimits,
+    answers: Mutex<BoundedRows<MessageKey, SentMessage>>,
+}
 
 impl VolatileSent {
-    /// With so many at once, the answers to new ones are not remembered.
-    const MAX_ANSWERS: usize = 100_000;
-
-    fn get(&self, key: MessageKey, now: i64) -> Option<SentMessage> {
-        self.0.lock().get(&key).filter(|(expires_at, _)| *expires_at > now).map(|(_, sent)| sent.clone())
+    pub fn new(total_bytes: usize) -> VolatileSent {
+        let limits = RowLimits { rows: 1, bytes: total_bytes, total_bytes };
+        VolatileSent { limits, answers: Mutex::new(BoundedRows::new(limits)) }
     }
 
-    fn put(&self, key: MessageKey, expires_at: i64, sent: SentMessage) {
-        let mut answers = self.0.lock();
-        if answers.len() < Self::MAX_ANSWERS {
-            answers.insert(key, (expires_at, sent));
-        }
+    fn get(&self, key: MessageKey, now: i64) -> Option<SentMessage> {
+        self.answers.lock().after(&key, 0, now).next().map(|(_, sent)| sent.clone())
+    }
+
+    fn put(&self, key: MessageKey, expires_at: i64, owner: BytesOwner, sent: SentMessage) {
+        let cursors = sent.volatile_cursors.iter().flatten().chain(&sent.volatile_cursor);
+        let names: usize = cursors.map(String::len).sum::<usize>() + sent.message_id.len();
+        let cost = RowCost { owner, bytes: ANSWER_BYTES + names };
+        self.answers.lock().put(&key, expires_at, cost, sent);
     }
 
     pub fn remove_expired(&self, now: i64) {
-        self.0.lock().retain(|_, (expires_at, _)| *expires_at > now);
+        self.answers.lock().remove_expired(now);
     }
 }
 
@@ -67,7 +76,7 @@ impl MessageService {
         let put = match &self.shared {
             None if tool_call => self.count_and_put(&message, expires_at).await?,
             None => self.put_in_memory(&message, expires_at),
-            Some(shared) => put_shared(shared, &message, expires_at, tool_call).await?,
+            Some(shared) => self.put_shared(shared, &message, expires_at, tool_call).await?,
         };
         let cursors = match put {
             VolatilePut::Stored(cursors) => cursors,
@@ -108,11 +117,66 @@ impl MessageService {
                 expires_at,
                 message: message.clone(),
             };
-            self.volatile.put(entry.inbox, row, message.bytes())
+            let cost = RowCost { owner: self.payer(message), bytes: message.bytes() };
+            self.volatile.put(entry.inbox, row, cost)
         };
         let cursors: Vec<String> = message.entries.iter().map(put).collect();
-        self.volatile_sent.put(message.key, expires_at, sent(message, cursors.clone(), expires_at));
+        let answer = sent(message, cursors.clone(), expires_at);
+        self.volatile_sent.put(message.key, expires_at, self.payer(message), answer);
         VolatilePut::Stored(cursors)
+    }
+
+    fn payer(&self, message: &StoredMessage) -> BytesOwner {
+        BytesOwner::of_sender(&message.from, &self.issuer)
+    }
+
+    /// On PostgreSQL: its rows, the answer to it and its count are one transaction. It locks the list of answers of this key, so
+    /// that the same message sent twice at once is stored once.
+    async fn put_shared(
+        &self,
+        shared: &SharedRows,
+        message: &Arc<StoredMessage>,
+        expires_at: i64,
+        tool_call: bool,
+    ) -> Result<VolatilePut, Error> {
+        let _step = trace::step("store", "commit");
+        let (key, text) = (message.key.text(), bind::json(&**message));
+        let answers = RowList { kind: ANSWERS, key: &key };
+        let mut tx = shared.lock(answers).await?;
+        let earlier = shared_rows::rows(&mut tx, answers, None).await?;
+        if let Some(row) = earlier.iter().find(|row| row.until > message.at) {
+            let (cursors, first): (Vec<String>, Box<RawValue>) =
+                serde_json::from_str(&row.data).map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
+            let first = StoredMessage::read(0, first.get())?;
+            return Ok(VolatilePut::Duplicate(Box::new(sent(&first, cursors, row.until))));
+        }
+        if tool_call {
+            let mut windows =
+                ToolCallWindows::lock(&mut tx, &BTreeSet::from([message.from.as_str()])).await?;
+            if let Some(retry_after_ms) = windows.count(message) {
+                return Err(Error::TooManyToolCalls { retry_after_ms });
+            }
+            windows.write(&mut tx, Engine::Postgres).await?;
+        }
+        let names = VolatileMessages::empty(shared);
+        let mut cursors = vec![String::new(); message.entries.len()];
+        // In the same order in every process, so that two senders never wait for each other.
+        let mut inboxes: Vec<(i64, usize)> =
+            message.entries.iter().map(|entry| entry.inbox).zip(0..).collect();
+        inboxes.sort_unstable();
+        for (inbox, position) in inboxes {
+            let list = RowList { kind: LIST, key: &inbox.to_string() };
+            let cost = RowCost { owner: self.payer(message), bytes: message.bytes() };
+            let row = NewSharedRow { name: "", until: expires_at, cost, data: text.clone() };
+            let id = shared_rows::insert(&mut tx, list, row, &self.volatile.limits, message.at).await?;
+            cursors[position] = names.cursor(id);
+        }
+        let data = format!("[{},{text}]", bind::json(&cursors));
+        let cost = RowCost { owner: self.payer(message), bytes: ANSWER_BYTES + data.len() };
+        let row = NewSharedRow { name: "", until: expires_at, cost, data };
+        shared_rows::insert(&mut tx, answers, row, &self.volatile_sent.limits, message.at).await?;
+        tx.commit().await?;
+        Ok(VolatilePut::Stored(cursors))
     }
 
     fn publish_volatile(
@@ -165,48 +229,4 @@ fn sent(message: &StoredMessage, cursors: Vec<String>, expires_at: i64) -> SentM
         expires_at: Some(expires_at),
         ..params::sent(message, SendStatus::Accepted)
     }
-}
-
-/// On PostgreSQL: its rows, the answer to it and its count are one transaction. It locks the list of answers of this key, so
-/// that the same message sent twice at once is stored once.
-async fn put_shared(
-    shared: &SharedRows,
-    message: &Arc<StoredMessage>,
-    expires_at: i64,
-    tool_call: bool,
-) -> Result<VolatilePut, Error> {
-    let _step = trace::step("store", "commit");
-    let (key, text) = (message.key.text(), bind::json(&**message));
-    let answers = RowList { kind: ANSWERS, key: &key };
-    let mut tx = shared.lock(answers).await?;
-    let earlier = shared_rows::rows(&mut tx, answers, None).await?;
-    if let Some(row) = earlier.iter().find(|row| row.until > message.at) {
-        let (cursors, first): (Vec<String>, Box<RawValue>) =
-            serde_json::from_str(&row.data).map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
-        let first = StoredMessage::read(0, first.get())?;
-        return Ok(VolatilePut::Duplicate(Box::new(sent(&first, cursors, row.until))));
-    }
-    if tool_call {
-        let mut windows = ToolCallWindows::lock(&mut tx, &BTreeSet::from([message.from.as_str()])).await?;
-        if let Some(retry_after_ms) = windows.count(message) {
-            return Err(Error::TooManyToolCalls { retry_after_ms });
-        }
-        windows.write(&mut tx, Engine::Postgres).await?;
-    }
-    let names = VolatileMessages::empty(shared);
-    let mut cursors = vec![String::new(); message.entries.len()];
-    // In the same order in every process, so that two senders never wait for each other.
-    let mut inboxes: Vec<(i64, usize)> = message.entries.iter().map(|entry| entry.inbox).zip(0..).collect();
-    inboxes.sort_unstable();
-    for (inbox, position) in inboxes {
-        let list = RowList { kind: LIST, key: &inbox.to_string() };
-        let row = NewSharedRow { name: "", until: expires_at, bytes: message.bytes(), data: text.clone() };
-        let id = shared_rows::insert(&mut tx, list, row, &LIMITS, message.at).await?;
-        cursors[position] = names.cursor(id);
-    }
-    let data = format!("[{},{text}]", bind::json(&cursors));
-    let row = NewSharedRow { name: "", until: expires_at, bytes: data.len(), data };
-    shared_rows::insert(&mut tx, answers, row, &LIMITS, message.at).await?;
-    tx.commit().await?;
-    Ok(VolatilePut::Stored(cursors))
 }

@@ -47,7 +47,7 @@ impl Ledger {
                 store: store.clone(),
                 committed,
                 last_seqs: LastSeqs::default(),
-                queue_limits: queue_messages.limits,
+                queue_messages,
             };
             let batch = writer.start(&world.tracker, tally.clone(), QUEUE_BYTES);
             return Ok(Ledger { writer: Writer::Postgres(batch), store, tally });

@@ -8,6 +8,7 @@ use testing::{DAY_MS, TestAgent, TestWorld, code};
 
 mod by_token;
 mod devices;
+mod ephemeral;
 mod federation;
 mod long;
 mod page_sizes;

@@ -8,9 +8,9 @@ mod tests;
 
 use super::MessageService;
 use super::store::bind::json;
-use super::store::ephemeral::bounded::{BoundedRows, RowLimits};
+use super::store::ephemeral::bounded::{BoundedRows, RowCost, RowLimits};
 use super::store::ephemeral::shared_rows::{self, NewSharedRow, RowList};
-use kernel::{Aid, sha256_hex};
+use kernel::{Aid, BytesOwner, sha256_hex};
 use parking_lot::Mutex;
 use proto_schemas::requests::message::thought::{Thought, ThoughtContext};
 use std::sync::Arc;
@@ -18,12 +18,16 @@ use std::sync::Arc;
 /// The kind of its lists on PostgreSQL, as it is stored.
 const ROWS: &str = "thought";
 /// The newest hundred contexts of a sender are stored.
-const LIMITS: RowLimits = RowLimits { rows: 100, bytes: 8 << 20, total_bytes: 128 << 20 };
+const MAX_CONTEXTS: usize = 100;
+const MAX_SENDER_BYTES: usize = 8 << 20;
 /// What one context may have. It is read in one answer, and the oldest clients accept no frame above a MiB.
 const MAX_ITEMS: usize = 100;
 const MAX_BYTES: usize = 900_000;
 
 pub(super) struct Thoughts {
+    limits: RowLimits,
+    /// The domain of this server.
+    issuer: String,
     lists: Mutex<BoundedRows<Aid, ThoughtList>>,
 }
 
@@ -36,13 +40,12 @@ struct ThoughtList {
     updated_at: i64,
 }
 
-impl Default for Thoughts {
-    fn default() -> Thoughts {
-        Thoughts { lists: Mutex::new(BoundedRows::new(LIMITS)) }
-    }
-}
-
 impl Thoughts {
+    pub fn new(issuer: &str, total_bytes: usize) -> Thoughts {
+        let limits = RowLimits { rows: MAX_CONTEXTS, bytes: MAX_SENDER_BYTES, total_bytes };
+        Thoughts { limits, issuer: issuer.to_owned(), lists: Mutex::new(BoundedRows::new(limits)) }
+    }
+
     /// Gives how many thoughts there are now. One that is sent again replaces the earlier one where it was.
     fn put(&self, thought: Thought) -> usize {
         let (sender, updated_at) = (thought.from.clone(), thought.created_at);
@@ -52,9 +55,13 @@ impl Thoughts {
         let mut list = stored.unwrap_or_else(|| ThoughtList::new(&thought));
         list.updated_at = updated_at;
         list.add(thought);
-        let (count, bytes) = (list.items.len(), list.bytes());
-        lists.put(&sender, i64::MAX, bytes, list);
+        let (count, cost) = (list.items.len(), self.cost(&sender, &list));
+        lists.put(&sender, i64::MAX, cost, list);
         count
+    }
+
+    fn cost(&self, sender: &Aid, list: &ThoughtList) -> RowCost {
+        RowCost { owner: BytesOwner::of_sender(sender, &self.issuer), bytes: list.bytes() }
     }
 
     fn get(&self, sender: &Aid, peer: &Aid, context: &ThoughtContext) -> Option<ThoughtList> {
@@ -80,8 +87,9 @@ impl MessageService {
         let replaced: Vec<u64> = rows.iter().map(|row| row.id.unsigned_abs()).collect();
         shared_rows::remove(&mut tx, rows_of_sender, &replaced).await?;
         let data = json(&(now, &list.items));
-        let row = NewSharedRow { name: &name, until: i64::MAX, bytes: list.bytes(), data };
-        shared_rows::insert(&mut tx, rows_of_sender, row, &LIMITS, now).await?;
+        let cost = self.thoughts.cost(&sender, &list);
+        let row = NewSharedRow { name: &name, until: i64::MAX, cost, data };
+        shared_rows::insert(&mut tx, rows_of_sender, row, &self.thoughts.limits, now).await?;
         tx.commit().await?;
         Ok(list.items.len())
     }

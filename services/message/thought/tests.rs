@@ -78,7 +78,7 @@ async fn only_the_two_of_them_may_read_and_only_agents_of_this_domain_are_accept
 
 #[test]
 fn a_thought_sent_again_replaces_the_earlier_one() {
-    let thoughts = Thoughts::default();
+    let thoughts = Thoughts::new("aid.pub", 128 << 20);
     assert_eq!([1, 2, 2].map(|n| thoughts.put(thought(0, &format!("mt-{n}"), 10))), [1, 2, 2]);
     assert_eq!(thoughts.put(thought(0, "mt-1", 20)), 2);
     assert_eq!(ids(&thoughts, 0), ["mt-1", "mt-2"]);
@@ -88,7 +88,7 @@ fn a_thought_sent_again_replaces_the_earlier_one() {
 
 #[test]
 fn the_thoughts_of_one_context_fit_into_one_answer() {
-    let thoughts = Thoughts::default();
+    let thoughts = Thoughts::new("aid.pub", 128 << 20);
     for n in 0..MAX_ITEMS + 3 {
         thoughts.put(thought(0, &format!("mt-{n}"), 10));
     }
@@ -103,7 +103,7 @@ fn the_thoughts_of_one_context_fit_into_one_answer() {
 
 #[test]
 fn the_context_that_was_not_updated_for_longest_is_dropped_first() {
-    let thoughts = Thoughts::default();
+    let thoughts = Thoughts::new("aid.pub", 128 << 20);
     for about in 0..100 {
         thoughts.put(thought(about, "mt-1", 10));
     }

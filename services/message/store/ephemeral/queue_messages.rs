@@ -1,10 +1,10 @@
 //! The content of `queue` messages: each goes to one connection now, and can be pulled for a while.
 
-use super::bounded::{BoundedRows, RowLimits};
+use super::bounded::{BoundedRows, RowCost, RowLimits};
 use super::shared_rows::{self, NewSharedRow, RowList, SharedRow, SharedRows};
 use crate::store::bind::json;
 use crate::store::stored_message::StoredMessage;
-use kernel::{Aid, Cache, PresentSession};
+use kernel::{Aid, BytesOwner, Cache, PresentSession};
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use sqlx::{Any, Transaction};
@@ -13,29 +13,21 @@ use std::sync::Arc;
 /// The kind of its lists, as it is stored.
 const LIST: &str = "ring";
 
-/// What the messages of all agents may have together, unless one agent may have more.
-const TOTAL_BYTES: usize = 128 << 20;
-
 /// How many agents, or pairs of agents, a choice of connections is remembered for. Forgetting one only means that its next
 /// choice is made afresh.
 const MAX_REMEMBERED: usize = 100_000;
 
-/// How long a message can be pulled, and what may wait for one agent.
+/// How long a message can be pulled, and what may wait for one agent and for all.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueLimits {
     pub window_ms: i64,
-    pub messages: usize,
-    pub bytes: usize,
-}
-
-impl QueueLimits {
-    fn rows(&self) -> RowLimits {
-        RowLimits { rows: self.messages, bytes: self.bytes, total_bytes: TOTAL_BYTES.max(self.bytes) }
-    }
+    pub rows: RowLimits,
 }
 
 pub(crate) struct QueueMessages<T> {
-    pub limits: QueueLimits,
+    limits: QueueLimits,
+    /// The domain of this server.
+    issuer: String,
     rows: Mutex<BoundedRows<Aid, QueueRow<T>>>,
     choice: Mutex<ConnectionChoice>,
 }
@@ -63,12 +55,13 @@ pub(crate) struct QueuePage<T> {
 }
 
 impl<T: Clone> QueueMessages<T> {
-    pub fn new(limits: QueueLimits) -> QueueMessages<T> {
-        QueueMessages { limits, rows: Mutex::new(BoundedRows::new(limits.rows())), choice: Mutex::default() }
+    pub fn new(limits: QueueLimits, issuer: &str) -> QueueMessages<T> {
+        let rows = Mutex::new(BoundedRows::new(limits.rows));
+        QueueMessages { limits, issuer: issuer.to_owned(), rows, choice: Mutex::default() }
     }
 
-    pub fn put(&self, aid: &Aid, inbox: i64, seq: i64, at_ms: i64, bytes: usize, message: T) {
-        self.rows.lock().put(aid, at_ms + self.limits.window_ms, bytes, QueueRow { inbox, seq, message });
+    fn put_row(&self, aid: &Aid, at_ms: i64, cost: RowCost, row: QueueRow<T>) {
+        self.rows.lock().put(aid, at_ms + self.limits.window_ms, cost, row);
     }
 
     pub fn after(&self, aid: &Aid, inbox: i64, after_seq: i64, now_ms: i64, limit: usize) -> QueuePage<T> {
@@ -115,6 +108,28 @@ impl<T: Clone> QueueMessages<T> {
 }
 
 impl QueueMessages<Arc<StoredMessage>> {
+    /// The content of a message that has its seq.
+    pub fn put(&self, message: Arc<StoredMessage>, inbox: i64) {
+        let Some(seq) = message.entry(inbox).map(|entry| entry.seq) else { return };
+        let (to, at) = (message.to.clone(), message.at);
+        self.put_row(&to, at, self.cost(&message), QueueRow { inbox, seq, message });
+    }
+
+    /// On PostgreSQL: in the transaction that gives the message its seq.
+    pub async fn insert(
+        &self,
+        tx: &mut Transaction<'static, Any>,
+        message: &StoredMessage,
+    ) -> sqlx::Result<()> {
+        let Some(entry) = message.entries.first() else { return Ok(()) };
+        let data = format!("[{},{},{}]", entry.inbox, entry.seq, json(message));
+        let until = message.at + self.limits.window_ms;
+        let row = NewSharedRow { name: "", until, cost: self.cost(message), data };
+        let list = RowList { kind: LIST, key: message.to.as_str() };
+        shared_rows::insert(tx, list, row, &self.limits.rows, message.at).await?;
+        Ok(())
+    }
+
     /// On PostgreSQL: those of an agent, as all processes together have them.
     pub async fn copy(&self, shared: &SharedRows, aid: &Aid) -> sqlx::Result<Self> {
         let row = |row: &SharedRow| {
@@ -123,24 +138,14 @@ impl QueueMessages<Arc<StoredMessage>> {
         };
         let mut connection = shared.reader().await?;
         let list = RowList { kind: LIST, key: aid.as_str() };
-        let rows = shared_rows::copy(&mut connection, list, (aid, self.limits.rows()), row).await?;
-        Ok(QueueMessages { limits: self.limits, rows: Mutex::new(rows), choice: Mutex::default() })
+        let rows = Mutex::new(shared_rows::copy(&mut connection, list, aid, row).await?);
+        let (limits, issuer) = (self.limits, self.issuer.clone());
+        Ok(QueueMessages { limits, issuer, rows, choice: Mutex::default() })
     }
-}
 
-/// On PostgreSQL: in the transaction that gives the message its seq.
-pub(crate) async fn insert(
-    tx: &mut Transaction<'static, Any>,
-    message: &StoredMessage,
-    limits: QueueLimits,
-) -> sqlx::Result<()> {
-    let Some(entry) = message.entries.first() else { return Ok(()) };
-    let data = format!("[{},{},{}]", entry.inbox, entry.seq, json(message));
-    let until = message.at + limits.window_ms;
-    let row = NewSharedRow { name: "", until, bytes: message.bytes(), data };
-    let list = RowList { kind: LIST, key: message.to.as_str() };
-    shared_rows::insert(tx, list, row, &limits.rows(), message.at).await?;
-    Ok(())
+    fn cost(&self, message: &StoredMessage) -> RowCost {
+        RowCost { owner: BytesOwner::of_sender(&message.from, &self.issuer), bytes: message.bytes() }
+    }
 }
 
 impl Default for ConnectionChoice {
@@ -167,7 +172,13 @@ mod tests {
     const WINDOW_MS: i64 = 300_000;
 
     fn empty<T: Clone>() -> QueueMessages<T> {
-        QueueMessages::new(QueueLimits { window_ms: WINDOW_MS, messages: 200, bytes: 16 << 20 })
+        let rows = RowLimits { rows: 200, bytes: 16 << 20, total_bytes: 128 << 20 };
+        QueueMessages::new(QueueLimits { window_ms: WINDOW_MS, rows }, "aid.pub")
+    }
+
+    fn put<T: Clone>(queue_messages: &QueueMessages<T>, inbox: i64, seq: i64, at_ms: i64, message: T) {
+        let cost = RowCost { owner: BytesOwner::Agent(aid("alice")), bytes: 10 };
+        queue_messages.put_row(&aid("bobb"), at_ms, cost, QueueRow { inbox, seq, message });
     }
 
     fn aid(name: &str) -> Aid {
@@ -188,9 +199,9 @@ mod tests {
     #[test]
     fn a_message_can_be_pulled_for_five_minutes_by_the_device_that_owns_it() {
         let (queue_messages, bob) = (empty(), aid("bobb"));
-        queue_messages.put(&bob, 7, 3, 1000, 10, "three");
-        queue_messages.put(&bob, 7, 4, 2000, 10, "four");
-        queue_messages.put(&bob, 8, 1, 2000, 10, "for another device");
+        put(&queue_messages, 7, 3, 1000, "three");
+        put(&queue_messages, 7, 4, 2000, "four");
+        put(&queue_messages, 8, 1, 2000, "for another device");
         let page = queue_messages.after(&bob, 7, 3, 2000, 10);
         assert_eq!((page.rows, page.earliest, page.dropped), (vec![(4, "four")], Some(3), 0));
         assert_eq!(queue_messages.after(&bob, 7, 0, 2000, 1).rows, [(3, "three")]);
@@ -203,7 +214,7 @@ mod tests {
     fn two_hundred_messages_of_an_agent_can_be_pulled() {
         let (queue_messages, bob) = (empty(), aid("bobb"));
         for seq in 1..=205 {
-            queue_messages.put(&bob, 7, seq, 0, 10, seq);
+            put(&queue_messages, 7, seq, 0, seq);
         }
         let page = queue_messages.after(&bob, 7, 0, 0, 1000);
         assert_eq!((page.rows.len(), page.earliest, page.dropped), (200, Some(6), 5));

@@ -1,9 +1,9 @@
 //! On PostgreSQL: lists of rows that all processes share, in the table `shelf`. A list is copied into memory and then treated
 //! like one that is only in memory.
 
-use super::bounded::{BoundedRows, RowLimits};
+use super::bounded::{BoundedRows, RowCost, RowLimits};
 use crate::store::bind::array;
-use kernel::{Db, Engine};
+use kernel::{BytesOwner, Db, Engine};
 use sqlx::pool::PoolConnection;
 use sqlx::{Any, AnyConnection, Transaction};
 use std::hash::Hash;
@@ -25,7 +25,7 @@ pub(crate) struct RowList<'a> {
 pub(crate) struct NewSharedRow<'a> {
     pub name: &'a str,
     pub until: i64,
-    pub bytes: usize,
+    pub cost: RowCost,
     pub data: String,
 }
 
@@ -85,26 +85,29 @@ pub(crate) async fn rows(
 pub(crate) async fn copy<K: Hash + Eq + Clone, V>(
     connection: &mut AnyConnection,
     list: RowList<'_>,
-    (key, limits): (&K, RowLimits),
+    key: &K,
     read: impl Fn(&SharedRow) -> Option<V>,
 ) -> sqlx::Result<BoundedRows<K, V>> {
-    let mut copy = BoundedRows::new(limits);
+    let mut copy = BoundedRows::new(RowLimits::OF_A_COPY);
     for row in rows(&mut *connection, list, None).await? {
         if let Some(value) = read(&row) {
             copy.restore(key, row.id.unsigned_abs(), row.until, value);
         }
     }
-    let dropped: Option<i64> =
-        sqlx::query_scalar("SELECT dropped FROM shelf_dropped WHERE kind = $1 AND key = $2")
-            .bind(list.kind)
-            .bind(list.key)
-            .fetch_optional(connection)
-            .await?;
-    copy.set_dropped(key, dropped.unwrap_or_default().unsigned_abs());
+    let dropped: i64 = sqlx::query_scalar(
+        "SELECT COALESCE((SELECT dropped FROM shelf_dropped WHERE kind = $1 AND key = $2), 0)
+             + COALESCE((SELECT evicted FROM shelf_evicted WHERE kind = $1 AND key = $2), 0)",
+    )
+    .bind(list.kind)
+    .bind(list.key)
+    .fetch_one(connection)
+    .await?;
+    copy.set_dropped(key, dropped.unsigned_abs());
     Ok(copy)
 }
 
-/// Adds a row to a list and gives its id.
+/// Adds a row to a list and gives its id. When the transaction is committed, the database counts the row for its owner, and evicts what
+/// is too much for all lists of this kind.
 pub(crate) async fn insert(
     tx: &mut Transaction<'static, Any>,
     list: RowList<'_>,
@@ -112,15 +115,17 @@ pub(crate) async fn insert(
     limits: &RowLimits,
     now: i64,
 ) -> sqlx::Result<u64> {
-    let id: i64 = sqlx::query_scalar("SELECT shelve($1, $2, $3, $4, $5, $6, $7, $8, $9)")
+    let id: i64 = sqlx::query_scalar("SELECT shelve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
         .bind(list.kind)
         .bind(list.key)
         .bind(row.name)
+        .bind(payer(&row.cost.owner))
         .bind(row.until)
-        .bind(row.bytes as i64)
+        .bind(row.cost.bytes as i64)
         .bind(row.data)
         .bind(limits.rows as i64)
         .bind(limits.bytes as i64)
+        .bind(limits.total_bytes as i64)
         .bind(now)
         .fetch_one(&mut **tx)
         .await?;
@@ -139,4 +144,13 @@ pub(crate) async fn remove(
         .execute(&mut **tx)
         .await?;
     Ok(())
+}
+
+/// An owner as it is stored: the words never change. A domain may have the name of an agent.
+fn payer(owner: &BytesOwner) -> String {
+    match owner {
+        BytesOwner::Network(network) => format!("network {network}"),
+        BytesOwner::Agent(aid) => format!("agent {aid}"),
+        BytesOwner::Domain(issuer) => format!("domain {issuer}"),
+    }
 }

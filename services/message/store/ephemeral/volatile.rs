@@ -1,7 +1,7 @@
 //! Messages with a ttl: in memory only, without a seq in the inbox, removed when they expire, when they are acknowledged, or
 //! when the server is restarted.
 
-use super::bounded::{BoundedRows, RowLimits};
+use super::bounded::{BoundedRows, RowCost, RowLimits};
 use super::shared_rows::{self, RowList, SharedRow, SharedRows};
 use crate::store::stored_message::StoredMessage;
 use kernel::Ids;
@@ -11,9 +11,12 @@ use std::sync::Arc;
 
 /// The kind of its lists on PostgreSQL, as it is stored.
 pub(crate) const LIST: &str = "volatile";
-pub(crate) const LIMITS: RowLimits = RowLimits { rows: 200, bytes: 4 << 20, total_bytes: 64 << 20 };
+/// What one inbox may have.
+const MAX_ROWS: usize = 200;
+const MAX_BYTES: usize = 4 << 20;
 
 pub(crate) struct VolatileMessages<T> {
+    pub limits: RowLimits,
     /// What all cursors of this process begin with.
     epoch: String,
     rows: Mutex<BoundedRows<i64, VolatileRow<T>>>,
@@ -45,17 +48,16 @@ pub(crate) struct VolatilePage<T> {
 pub(crate) struct OldEpoch;
 
 impl<T: Clone> VolatileMessages<T> {
-    pub fn new(ids: &Ids) -> VolatileMessages<T> {
+    pub fn new(ids: &Ids, total_bytes: usize) -> VolatileMessages<T> {
+        let limits = RowLimits { rows: MAX_ROWS, bytes: MAX_BYTES, total_bytes };
         let (instance, epoch) = (hex::encode(ids.bytes::<4>()), hex::encode(ids.bytes::<4>()));
-        VolatileMessages {
-            epoch: format!("v1:{instance}:{epoch}:"),
-            rows: Mutex::new(BoundedRows::new(LIMITS)),
-        }
+        let epoch = format!("v1:{instance}:{epoch}:");
+        VolatileMessages { limits, epoch, rows: Mutex::new(BoundedRows::new(limits)) }
     }
 
     /// Gives the row its cursor.
-    pub fn put(&self, inbox: i64, row: VolatileRow<T>, bytes: usize) -> String {
-        let id = self.rows.lock().put(&inbox, row.expires_at, bytes, row);
+    pub fn put(&self, inbox: i64, row: VolatileRow<T>, cost: RowCost) -> String {
+        let id = self.rows.lock().put(&inbox, row.expires_at, cost, row);
         self.cursor(id)
     }
 
@@ -153,23 +155,31 @@ impl VolatileMessages<Arc<StoredMessage>> {
             Some(VolatileRow { message_id, sender, created_at: message.at, expires_at: row.until, message })
         };
         let list = RowList { kind: LIST, key: &key };
-        let rows = shared_rows::copy(connection, list, (&inbox, LIMITS), row).await?;
-        Ok(VolatileMessages { epoch: shared.epoch.clone(), rows: Mutex::new(rows) })
+        let rows = Mutex::new(shared_rows::copy(connection, list, &inbox, row).await?);
+        Ok(VolatileMessages { limits: RowLimits::OF_A_COPY, epoch: shared.epoch.clone(), rows })
     }
 
     /// On PostgreSQL: only for its cursors.
     pub fn empty(shared: &SharedRows) -> Self {
-        VolatileMessages { epoch: shared.epoch.clone(), rows: Mutex::new(BoundedRows::new(LIMITS)) }
+        let (limits, epoch) = (RowLimits::OF_A_COPY, shared.epoch.clone());
+        VolatileMessages { limits, epoch, rows: Mutex::new(BoundedRows::new(limits)) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kernel::{Aid, BytesOwner};
+
+    fn empty() -> VolatileMessages<&'static str> {
+        VolatileMessages::new(&Ids::default(), 64 << 20)
+    }
 
     fn put(volatile: &VolatileMessages<&'static str>, sender: &str, id: &str, expires_at: i64) -> String {
         let (message_id, sender) = (id.to_owned(), sender.to_owned());
-        volatile.put(1, VolatileRow { message_id, sender, created_at: 0, expires_at, message: "hi" }, 10)
+        let owner = BytesOwner::Agent(Aid::parse(&format!("{sender}.aid.pub")).unwrap());
+        let row = VolatileRow { message_id, sender, created_at: 0, expires_at, message: "hi" };
+        volatile.put(1, row, RowCost { owner, bytes: 10 })
     }
 
     fn ids(page: &VolatilePage<&'static str>) -> Vec<String> {
@@ -178,7 +188,7 @@ mod tests {
 
     #[test]
     fn pages_follow_the_cursor_until_nothing_is_left() {
-        let volatile = VolatileMessages::new(&Ids::default());
+        let volatile = empty();
         for id in ["m-1", "m-2", "m-3"] {
             put(&volatile, "alice", id, 100);
         }
@@ -195,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_cursor_of_before_a_restart_is_refused() {
-        let (before, now) = (VolatileMessages::new(&Ids::default()), VolatileMessages::new(&Ids::default()));
+        let (before, now) = (empty(), empty());
         let old = put(&before, "alice", "m-1", 100);
         put(&now, "alice", "m-2", 100);
         assert_eq!(now.after(1, Some(&old), None, 0, 9).err(), Some(OldEpoch));
@@ -206,7 +216,7 @@ mod tests {
 
     #[test]
     fn time_ends_a_row_and_so_does_an_ack() {
-        let volatile = VolatileMessages::new(&Ids::default());
+        let volatile = empty();
         put(&volatile, "alice", "m-1", 10);
         let second = put(&volatile, "alice", "m-2", 100);
         put(&volatile, "carol", "m-3", 100);
@@ -221,7 +231,7 @@ mod tests {
 
     #[test]
     fn the_two_hundred_and_first_row_drops_the_first() {
-        let volatile = VolatileMessages::new(&Ids::default());
+        let volatile = empty();
         for n in 0..201 {
             put(&volatile, "alice", &format!("m-{n}"), 100);
         }

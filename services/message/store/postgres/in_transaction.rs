@@ -4,7 +4,6 @@
 use super::batch::{MessageBatch, give_seqs};
 use super::insert::{Inserted, insert, is_devices_changed};
 use super::writer::PostgresWriter;
-use crate::store::ephemeral::queue_messages::{self, QueueLimits};
 use crate::store::stored_message::StoredMessage;
 use crate::store::tool_calls::ToolCallWindows;
 use crate::store::write::{CountOutcome, NewMessage, ToolCallCount};
@@ -20,7 +19,7 @@ impl PostgresWriter {
         open: &[usize],
     ) -> sqlx::Result<Inserted> {
         let mut tx = self.store.db().write().await?;
-        let inserted = insert_with_content(&mut tx, batch, open, self.queue_limits).await?;
+        let inserted = self.insert_with_content(&mut tx, batch, open).await?;
         if matches!(inserted, Inserted::Seqs(_)) {
             tx.commit().await?;
         }
@@ -59,7 +58,7 @@ impl PostgresWriter {
             batch.refuse(&refused);
             return Ok(());
         }
-        match insert_with_content(&mut tx, batch, &accepted, self.queue_limits).await {
+        match self.insert_with_content(&mut tx, batch, &accepted).await {
             Ok(Inserted::Seqs(seqs)) => {
                 windows.write(&mut tx, Engine::Postgres).await?;
                 tx.commit().await?;
@@ -93,33 +92,34 @@ impl PostgresWriter {
         tx.commit().await?;
         Ok(outcomes)
     }
-}
 
-/// Stores messages, and the content of queue messages.
-async fn insert_with_content(
-    tx: &mut Transaction<'static, Any>,
-    batch: &mut MessageBatch,
-    open: &[usize],
-    limits: QueueLimits,
-) -> sqlx::Result<Inserted> {
-    let rows = batch.without_seqs(open);
-    let seqs = match insert(&mut *tx, rows).await? {
-        Inserted::Seqs(seqs) => seqs,
-        duplicates => return Ok(duplicates),
-    };
-    let (mut given, mut queued) = (seqs.iter().copied(), Vec::new());
-    for position in open {
-        let NewMessage { message, queue, .. } = &batch.messages[*position].0;
-        let mut message = message.clone();
-        give_seqs(&mut message, &mut given);
-        queued.extend(queue.as_ref().map(|queue| StoredMessage { body: queue.payload.clone(), ..message }));
+    /// Stores messages, and the content of queue messages.
+    async fn insert_with_content(
+        &self,
+        tx: &mut Transaction<'static, Any>,
+        batch: &mut MessageBatch,
+        open: &[usize],
+    ) -> sqlx::Result<Inserted> {
+        let rows = batch.without_seqs(open);
+        let seqs = match insert(&mut *tx, rows).await? {
+            Inserted::Seqs(seqs) => seqs,
+            duplicates => return Ok(duplicates),
+        };
+        let (mut given, mut queued) = (seqs.iter().copied(), Vec::new());
+        for position in open {
+            let NewMessage { message, queue, .. } = &batch.messages[*position].0;
+            let mut message = message.clone();
+            give_seqs(&mut message, &mut given);
+            queued
+                .extend(queue.as_ref().map(|queue| StoredMessage { body: queue.payload.clone(), ..message }));
+        }
+        // In one order in every process, like the heads of the inboxes: two commits never wait for each other.
+        queued.sort_by(|a, b| a.to.as_str().cmp(b.to.as_str()));
+        for message in &queued {
+            self.queue_messages.insert(tx, message).await?;
+        }
+        Ok(Inserted::Seqs(seqs))
     }
-    // In one order in every process, like the heads of the inboxes: two commits never wait for each other.
-    queued.sort_by(|a, b| a.to.as_str().cmp(b.to.as_str()));
-    for message in &queued {
-        queue_messages::insert(tx, message, limits).await?;
-    }
-    Ok(Inserted::Seqs(seqs))
 }
 
 /// The ids of the messages that are stored already under these keys.

@@ -8,8 +8,9 @@ use super::insert::{
 use super::last_seqs::LastSeqs;
 use crate::store::Store;
 use crate::store::bind::{array, json};
-use crate::store::ephemeral::queue_messages::QueueLimits;
+use crate::store::ephemeral::queue_messages::QueueMessages;
 use crate::store::error::StoreError;
+use crate::store::stored_message::StoredMessage;
 use crate::store::write::{
     AckOutcome, CommittedMessage, CursorAdvance, DeviceChanges, NewMessage, SendOutcome, Write, WriteOutcome,
 };
@@ -35,7 +36,7 @@ pub(crate) struct PostgresWriter {
     /// Whatever is durable goes here, to be published.
     pub committed: mpsc::Sender<Vec<CommittedMessage>>,
     pub last_seqs: LastSeqs,
-    pub queue_limits: QueueLimits,
+    pub queue_messages: Arc<QueueMessages<Arc<StoredMessage>>>,
 }
 
 /// A connection kept from commit to commit, so that none has to check whether it is still open. Dropped after any error.

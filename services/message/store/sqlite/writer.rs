@@ -126,10 +126,7 @@ impl SqliteWriter {
             self.last = last.id;
         }
         for (message, inbox) in queued {
-            if let Some(entry) = message.entry(inbox) {
-                let (to, seq) = (message.to.clone(), entry.seq);
-                self.queue_messages.put(&to, inbox, seq, message.at, message.bytes(), message);
-            }
+            self.queue_messages.put(message, inbox);
         }
         self.store.add_committed(messages);
         self.store.replace(&changed);
