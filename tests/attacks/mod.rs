@@ -1,6 +1,7 @@
 //! Attacks that worked once: each test measures the harm, and fails on a server without the defence.
 
 mod cpu;
+mod ephemeral;
 mod federation;
 mod growth;
 mod http;
