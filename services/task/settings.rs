@@ -7,8 +7,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// How many open tasks an agent may have given, and how many it may have been given.
+    /// How many open tasks an agent may have given, and how many it may have been given. Beyond that it is given tasks by senders of
+    /// whom it has fewer than four, up to twice as many.
     pub open_tasks: u32,
+    /// How many open tasks an agent may have of one sender.
+    pub open_tasks_per_sender: u32,
+    /// How many open tasks an agent may have of all senders of one other domain.
+    pub open_tasks_per_domain: u32,
     /// After how many seconds a task is canceled that nobody has accepted, unless its owner says otherwise.
     pub accept_timeout_seconds: u32,
     /// After how many seconds a task fails whose owner was asked and has not answered.
@@ -25,6 +30,8 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             open_tasks: 1000,
+            open_tasks_per_sender: 250,
+            open_tasks_per_domain: 500,
             accept_timeout_seconds: 7 * DAY_SECONDS,
             input_timeout_seconds: 7 * DAY_SECONDS,
             idle_timeout_seconds: 30 * DAY_SECONDS,
@@ -38,6 +45,8 @@ impl Settings {
         let ms = |seconds: u32| i64::from(seconds) * 1000;
         TaskLimits {
             open_tasks: i64::from(self.open_tasks),
+            open_per_sender: i64::from(self.open_tasks_per_sender),
+            open_per_domain: i64::from(self.open_tasks_per_domain),
             accept_ms: ms(self.accept_timeout_seconds),
             input_ms: ms(self.input_timeout_seconds),
             idle_ms: ms(self.idle_timeout_seconds),

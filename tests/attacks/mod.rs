@@ -11,5 +11,6 @@ mod outbox;
 mod queues;
 mod revoked;
 mod sockets;
+mod tasks;
 mod terminals;
 mod trust;

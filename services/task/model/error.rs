@@ -38,6 +38,9 @@ pub(crate) enum Error {
     ChildLimit { limit: &'static str, most: usize },
     #[error("{0}")]
     TooMany(String),
+    /// Somebody has as much as it may have; the scope is the setting that says how much that is.
+    #[error("{sentence}")]
+    Full { sentence: String, scope: &'static str, limit: i64, held: i64 },
     #[error("what is stored cannot be read: {0}")]
     Stored(serde_json::Error),
     #[error(transparent)]
@@ -124,6 +127,10 @@ impl From<Error> for RpcError {
                 RpcError::new(codes::task::TASK_CHILD_LIMIT_EXCEEDED, error).with("limit", limit)
             }
             Error::TooMany(_) => RpcError::new(codes::RATE_LIMITED, error),
+            Error::Full { scope, limit, held, .. } => RpcError::new(codes::RATE_LIMITED, error)
+                .with("scope", scope)
+                .with("limit", limit)
+                .with("held", held),
             Error::Stored(cause) => RpcError::internal(cause),
             Error::Sql(source) => source.into(),
             Error::Queue(source) => source.into(),

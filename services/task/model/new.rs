@@ -7,10 +7,13 @@ use super::event::EventDetail;
 use super::operation::{Actor, CallOrigin, NewChild, NewInput, NewTask};
 use super::state::TaskState;
 use super::task::TaskRow;
-use super::tree::{MOST_CHILDREN, MOST_DEPTH, MOST_DESCENDANTS, TaskMessageKind, Trees};
+use super::tree::{MOST_CHILDREN, MOST_DEPTH, MOST_DESCENDANTS, TaskLimits, TaskMessageKind, Trees};
 use kernel::{Aid, iso};
 use proto_schemas::requests::task::{CreatedTask, DelegatedTask, TaskId, TaskVisibility};
 use std::sync::Arc;
+
+/// A sender with fewer open tasks in the list of an assignee finds a place in it, up to twice its size.
+const FEW_TASKS: i64 = 4;
 
 impl Applying<'_> {
     pub fn create(mut self, id: TaskId, new: NewTask) -> Result<Decided, Error> {
@@ -134,16 +137,34 @@ impl Applying<'_> {
         }
     }
 
+    /// Whoever gave an assignee few tasks may give it another one although its list is full, or what its domain may have in it: those
+    /// who filled it keep nobody out.
     fn may_have_another(&self, owner: &Aid, assignee: &Aid) -> Result<(), Error> {
-        let most = self.limits.open_tasks;
+        let TaskLimits { open_tasks, open_per_sender, open_per_domain, .. } = *self.limits;
         let open = |aid: &Aid| self.trees.open.get(aid).copied().unwrap_or_default();
-        if open(owner).owned >= most {
-            return Err(Error::TooMany(format!("{owner} has given {most} tasks that are open")));
+        let of_sender = self.trees.open_between.of_sender(owner, assignee);
+        let times = if of_sender < FEW_TASKS { 2 } else { 1 };
+        let counted = [
+            (open(owner).owned, open_tasks, 1, "task.open_tasks", owner, "has given"),
+            (of_sender, open_per_sender, 1, "task.open_tasks_per_sender", assignee, "has from you"),
+            (
+                self.trees.open_between.of_domain(owner, assignee),
+                open_per_domain,
+                times,
+                "task.open_tasks_per_domain",
+                assignee,
+                "has from your domain",
+            ),
+            (open(assignee).assigned, open_tasks, times, "task.open_tasks", assignee, "has"),
+        ];
+        let full = counted.into_iter().find(|(held, most, times, ..)| held >= &(most * times));
+        match full {
+            None => Ok(()),
+            Some((held, limit, _, scope, who, has)) => {
+                let sentence = format!("{who} {has} {held} tasks that are open");
+                Err(Error::Full { sentence, scope, limit, held })
+            }
         }
-        if open(assignee).assigned >= most {
-            return Err(Error::TooMany(format!("{assignee} has {most} tasks that are open")));
-        }
-        Ok(())
     }
 }
 

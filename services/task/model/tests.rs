@@ -13,7 +13,14 @@ use kernel::{Aid, DeviceId, RpcError, SlotId};
 use proto_schemas::requests::task::{TaskArtifact, TaskId, TaskVisibility};
 use serde_json::value::RawValue;
 
-const LIMITS: TaskLimits = TaskLimits { open_tasks: 3, accept_ms: 1000, input_ms: 2000, idle_ms: 3000 };
+const LIMITS: TaskLimits = TaskLimits {
+    open_tasks: 3,
+    open_per_sender: 3,
+    open_per_domain: 2,
+    accept_ms: 1000,
+    input_ms: 2000,
+    idle_ms: 3000,
+};
 
 fn aid(name: &str) -> Aid {
     Aid::parse(&format!("{name}.aid.pub")).unwrap()
@@ -83,6 +90,7 @@ fn trees() -> Trees {
     let mut trees = Trees::default();
     for name in ["anna", "bert", "carl", "dora"] {
         trees.open.insert(aid(name), OpenTasks::default());
+        trees.open_between.senders.extend(["anna", "carl", "dora"].map(|from| ((aid(from), aid(name)), 0)));
     }
     run(&mut trees, call("anna", "root", new_task("bert")));
     trees
@@ -257,9 +265,39 @@ fn open_tasks_are_limited_and_an_end_makes_space() {
         run(&mut trees, call("anna", task, new_task("bert")));
     }
     assert_eq!(refusal(&mut trees, call("anna", "four", new_task("carl"))), -32029, "anna has given three");
-    assert_eq!(refusal(&mut trees, call("carl", "four", new_task("bert"))), -32029, "bert was given three");
     run(&mut trees, call("anna", "two", Operation::Cancel { reason: None }));
     run(&mut trees, call("anna", "four", new_task("bert")));
+}
+
+#[test]
+fn a_full_list_has_places_for_those_who_have_few_in_it() {
+    let mut trees = trees();
+    let between = (aid("anna"), aid("bert"));
+    // All places are taken by one who may have so many.
+    trees.open_between.senders.insert(between, 4);
+    trees.open.insert(aid("bert"), OpenTasks { owned: 0, assigned: 3 });
+    let limits = TaskLimits { open_per_sender: 10, ..LIMITS };
+    let refused = decide(&mut trees, &limits, call("anna", "more", new_task("bert")), 0).unwrap_err();
+    assert!(matches!(refused, Error::Full { scope: "task.open_tasks", limit: 3, held: 3, .. }), "{refused}");
+    let refused = decide(&mut trees, &LIMITS, call("anna", "more", new_task("bert")), 0).unwrap_err();
+    assert!(matches!(refused, Error::Full { scope: "task.open_tasks_per_sender", .. }), "{refused}");
+    for n in 0..3 {
+        run(&mut trees, call("carl", &format!("carl{n}"), new_task("bert")));
+    }
+    assert_eq!(trees.open_between.of_sender(&aid("carl"), &aid("bert")), 3);
+    let twice = refusal(&mut trees, call("dora", "one", new_task("bert")));
+    assert_eq!(twice, -32029, "twice as many are the end");
+}
+
+#[test]
+fn all_senders_of_another_domain_have_a_part_of_the_list() {
+    let mut trees = trees();
+    trees.open_between.domains.insert(("aid.pub".to_owned(), aid("bert")), 2);
+    trees.open_between.senders.insert((aid("anna"), aid("bert")), 5);
+    let limits = TaskLimits { open_per_sender: 10, ..LIMITS };
+    let refused = decide(&mut trees, &limits, call("anna", "more", new_task("bert")), 0).unwrap_err();
+    assert!(matches!(refused, Error::Full { scope: "task.open_tasks_per_domain", .. }), "{refused}");
+    run(&mut trees, call("carl", "two", new_task("bert")));
 }
 
 #[test]

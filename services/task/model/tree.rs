@@ -22,8 +22,10 @@ const ANSWER_MS: i64 = 86_400_000;
 /// What an operator may change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TaskLimits {
-    /// Open tasks of one owner, and of one assignee.
+    /// Open tasks of one owner, and of one assignee; and of the latter those of one sender, and of all senders of one other domain.
     pub open_tasks: i64,
+    pub open_per_sender: i64,
+    pub open_per_domain: i64,
     /// After which a task ends that is not accepted, not answered, or not worked on.
     pub accept_ms: i64,
     pub input_ms: i64,
@@ -41,8 +43,9 @@ pub(crate) struct Trees {
     pub inputs: HashMap<(TaskId, String), StoredInput>,
     /// The answers to calls that are made once more, by scope and key.
     pub answers: HashMap<(String, String), StoredAnswer>,
-    /// How many open tasks there are of those that get new ones.
+    /// How many open tasks there are of those that get new ones, and between whom.
     pub open: HashMap<Aid, OpenTasks>,
+    pub open_between: OpenBetween,
     pub changes: TreeChanges,
 }
 
@@ -123,6 +126,35 @@ pub(crate) struct StoredAnswer {
 pub(crate) struct OpenTasks {
     pub owned: i64,
     pub assigned: i64,
+}
+
+/// How many open tasks an assignee has of those who give it new ones.
+#[derive(Debug, Default)]
+pub(crate) struct OpenBetween {
+    /// By owner and assignee.
+    pub senders: HashMap<(Aid, Aid), i64>,
+    /// By the domain of the owners and the assignee, where that domain is another one.
+    pub domains: HashMap<(String, Aid), i64>,
+}
+
+impl OpenBetween {
+    pub fn of_sender(&self, owner: &Aid, assignee: &Aid) -> i64 {
+        self.senders.get(&(owner.clone(), assignee.clone())).copied().unwrap_or_default()
+    }
+
+    pub fn of_domain(&self, owner: &Aid, assignee: &Aid) -> i64 {
+        self.domains.get(&(owner.issuer().to_owned(), assignee.clone())).copied().unwrap_or_default()
+    }
+
+    /// Of those that were loaded; nobody asks for the others.
+    fn count(&mut self, owner: &Aid, assignee: &Aid, more: i64) {
+        if let Some(open) = self.senders.get_mut(&(owner.clone(), assignee.clone())) {
+            *open += more;
+        }
+        if let Some(open) = self.domains.get_mut(&(owner.issuer().to_owned(), assignee.clone())) {
+            *open += more;
+        }
+    }
 }
 
 impl Trees {
@@ -235,6 +267,7 @@ impl Trees {
         if let Some(open) = self.open.get_mut(assignee) {
             open.assigned += more;
         }
+        self.open_between.count(owner, assignee, more);
     }
 
     /// Every task that was changed, as it is now.

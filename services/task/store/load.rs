@@ -20,13 +20,14 @@ use std::collections::BTreeSet;
 enum Kind {
     Task,
     Open,
+    Between,
     Answer,
     Input,
     Artifact,
 }
 
 impl Kind {
-    const ALL: [Kind; 5] = [Kind::Task, Kind::Open, Kind::Answer, Kind::Input, Kind::Artifact];
+    const ALL: [Kind; 6] = [Kind::Task, Kind::Open, Kind::Between, Kind::Answer, Kind::Input, Kind::Artifact];
 
     fn read(self, row: &str, trees: &mut Trees) -> sqlx::Result<()> {
         match self {
@@ -34,6 +35,14 @@ impl Kind {
             Kind::Open => {
                 let OpenRow { aid: name, owned, assigned } = json::read(row)?;
                 trees.open.insert(aid(&name)?, OpenTasks { owned, assigned });
+            }
+            Kind::Between => {
+                let row: BetweenRow = json::read(row)?;
+                let (owner, assignee) = (aid(&row.owner)?, aid(&row.assignee)?);
+                if let Some(domain) = row.domain {
+                    trees.open_between.domains.insert((domain, assignee.clone()), row.of_domain);
+                }
+                trees.open_between.senders.insert((owner, assignee), row.of_sender);
             }
             Kind::Answer => {
                 let AnswerRow { scope, key, body_hash, result, expires_at } = json::read(row)?;
@@ -105,6 +114,15 @@ struct OpenRow {
     assigned: i64,
 }
 
+#[derive(Deserialize)]
+struct BetweenRow {
+    owner: String,
+    assignee: String,
+    domain: Option<String>,
+    of_sender: i64,
+    of_domain: i64,
+}
+
 impl Store {
     /// Reads everything wanted in a transaction that writes. On SQLite nobody else writes meanwhile. On PostgreSQL the roots of the
     /// trees are locked first, in the order of their ids, and then those who get new tasks, in the order of their names: two
@@ -120,6 +138,9 @@ impl Store {
         }
         if !wanted.agents.is_empty() {
             statements.add(&wanted.agents, |names| self.select_open(names))?;
+        }
+        if !wanted.pairs.is_empty() {
+            statements.add(&wanted.pairs, |pairs| self.select_between(pairs))?;
         }
         if !wanted.answers.is_empty() {
             statements.add(&wanted.answers, |keys| self.select_answers(keys))?;
@@ -211,6 +232,19 @@ impl Store {
              (SELECT COUNT(*) FROM task WHERE assignee = names.value AND status IN ({open}))"
         );
         self.select(Kind::Open, &columns, &format!("{} AS names", json::texts(self.engine(), parameter)))
+    }
+
+    /// The part of an assignee's open tasks that one sender has given it, or all senders of another domain.
+    fn select_between(&self, parameter: usize) -> String {
+        let columns = [("assignee", "TEXT"), ("owner", "TEXT"), ("domain", "TEXT")];
+        let rows = json::rows(self.engine(), parameter, &columns);
+        let open = "SELECT COUNT(*) FROM task WHERE due_at IS NOT NULL AND task.assignee = given.assignee";
+        let of_domain = "given.domain IS NOT NULL
+             AND substr(task.owner, length(task.owner) - length(given.domain)) = '.' || given.domain";
+        let columns = format!(
+            "given.owner, given.assignee, given.domain, ({open} AND task.owner = given.owner), ({open} AND {of_domain})"
+        );
+        self.select(Kind::Between, &columns, &rows)
     }
 
     fn select_answers(&self, parameter: usize) -> String {

@@ -10,11 +10,20 @@ use std::collections::BTreeSet;
 #[derive(Debug, Default)]
 pub(crate) struct LoadWanted {
     pub tasks: BTreeSet<TaskId>,
-    /// Those who get new tasks.
+    /// Those who give and get new tasks, and who gives them to whom.
     pub agents: BTreeSet<Aid>,
+    pub pairs: BTreeSet<TaskPair>,
     pub answers: BTreeSet<AnswerKey>,
     pub inputs: BTreeSet<InputKey>,
     pub artifacts: BTreeSet<TaskId>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) struct TaskPair {
+    pub assignee: Aid,
+    pub owner: Aid,
+    /// That of the owner, where the assignee is of another one.
+    pub domain: Option<String>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -42,11 +51,11 @@ impl LoadWanted {
         };
         match &call.operation {
             Operation::Create(new) => {
-                self.agents.extend(new_owner.into_iter().chain([&new.to]).cloned());
+                self.new_task(new_owner, &new.to);
                 self.answer(new.repeat.as_ref());
             }
             Operation::Delegate(new) => {
-                self.agents.extend(new_owner.into_iter().chain([&new.to]).cloned());
+                self.new_task(new_owner, &new.to);
                 self.answer(new.repeat.as_ref());
             }
             Operation::SendInput(input) | Operation::RequestInput(input) if input.once => {
@@ -57,6 +66,15 @@ impl LoadWanted {
             }
             _ => {}
         }
+    }
+
+    fn new_task(&mut self, owner: Option<&Aid>, assignee: &Aid) {
+        self.agents.extend(owner.into_iter().chain([assignee]).cloned());
+        self.pairs.extend(owner.map(|owner| TaskPair {
+            assignee: assignee.clone(),
+            owner: owner.clone(),
+            domain: (owner.issuer() != assignee.issuer()).then(|| owner.issuer().to_owned()),
+        }));
     }
 
     fn answer(&mut self, repeat: Option<&RepeatKey>) {

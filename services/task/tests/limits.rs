@@ -90,13 +90,36 @@ async fn open_tasks_are_limited_for_who_gives_and_for_who_is_given() {
     assert_eq!(made.len(), 5);
     assert!(answers.iter().filter_map(|answer| answer.as_ref().err()).all(|error| error.code() == -32029));
     assert_eq!(tasks.code(&cast.alice, "create", create(&cast.carol)).await, -32029, "alice gave five");
-    assert_eq!(tasks.code(&cast.carol, "create", create(&cast.bob)).await, -32029, "bob was given five");
     let own = id(&tasks.ok(&cast.carol, "create", create(&cast.dave)).await);
     tasks.ok(&cast.dave, "accept", json!({ "task_id": own })).await;
     let part = json!({ "task_id": own, "to": cast.bob.aid, "input": text("a part") });
-    assert_eq!(tasks.code(&cast.dave, "delegate", part.clone()).await, -32029);
-    tasks.ok(&cast.bob, "reject", json!({ "task_id": made[0] })).await;
     tasks.ok(&cast.dave, "delegate", part).await;
+    tasks.ok(&cast.bob, "reject", json!({ "task_id": made[0] })).await;
     tasks.ok(&cast.alice, "create", create(&cast.carol)).await;
     assert_eq!(tasks.code(&cast.alice, "create", create(&cast.carol)).await, -32029);
+}
+
+#[tokio::test]
+async fn who_fills_a_list_of_open_tasks_keeps_nobody_else_out() {
+    let settings = Settings { open_tasks: 8, open_tasks_per_sender: 6, ..Settings::default() };
+    let tasks = TestTasks::with(settings).await;
+    let cast = tasks.cast().await;
+    let create = json!({ "to": cast.bob.aid, "input": text("x") });
+    let mut made = Vec::new();
+    for _ in 0..6 {
+        made.push(id(&tasks.ok(&cast.alice, "create", create.clone()).await));
+    }
+    let refused = tasks.refused(&cast.alice, "create", create.clone()).await;
+    assert_eq!((refused.code(), refused.data("limit")), (-32029, Some(&json!(6))));
+    assert_eq!(refused.data("scope"), Some(&json!("task.open_tasks_per_sender")));
+    // Two are left, and each of the others has four anyway.
+    for sender in [&cast.carol, &cast.dave] {
+        for _ in 0..4 {
+            tasks.ok(sender, "create", create.clone()).await;
+        }
+        let refused = tasks.refused(sender, "create", create.clone()).await;
+        assert_eq!(refused.data("scope"), Some(&json!("task.open_tasks")));
+    }
+    tasks.ok(&cast.bob, "reject", json!({ "task_id": made[0] })).await;
+    assert_eq!(tasks.code(&cast.alice, "create", create).await, -32029, "the list is full all the same");
 }

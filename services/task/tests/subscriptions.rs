@@ -162,7 +162,9 @@ async fn whoever_may_not_read_a_task_any_more_is_not_told_any_more() {
 
 #[tokio::test]
 async fn a_device_and_slot_has_at_most_a_thousand() {
-    let tasks = TestTasks::with(Settings { open_tasks: 2000, ..Settings::default() }).await;
+    let tasks =
+        TestTasks::with(Settings { open_tasks: 2000, open_tasks_per_sender: 2000, ..Settings::default() })
+            .await;
     let cast = tasks.cast().await;
     let mut calls = JoinSet::new();
     for _ in 0..1001 {

@@ -48,7 +48,7 @@ async fn limits_hold_and_keys_count_once_when_two_processes_write() {
 
 #[tokio::test]
 async fn quotas_hold_when_two_processes_write() {
-    let settings = Settings { open_tasks: 7, ..Settings::default() };
+    let settings = Settings { open_tasks_per_sender: 5, ..Settings::default() };
     let tasks = TestTasks::with(settings.clone()).await;
     let cast = tasks.cast().await;
     let second = TaskService::open(&tasks.test.world, &settings).await.unwrap();
@@ -60,7 +60,7 @@ async fn quotas_hold_when_two_processes_write() {
         spawn(&mut calls, &processes[n % 2], caller, "create", create);
     }
     let made = calls.join_all().await.iter().filter(|answer| answer.is_ok()).count();
-    assert_eq!(made, 7);
+    assert_eq!(made, 10, "five of each");
 }
 
 #[tokio::test]
