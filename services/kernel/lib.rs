@@ -15,6 +15,7 @@ pub mod http;
 mod identity;
 mod ids;
 mod mesh;
+mod network;
 mod outbox;
 mod page;
 mod panics;
@@ -43,6 +44,7 @@ pub use mesh::{
     CallTerm, Mesh, OnAnswer, PendingResponse, RemoteRoutes, RemoteService, ServiceRoutes, timed_out,
     unavailable,
 };
+pub use network::{AddressCounts, AddressLimit, CountedAddress, Network};
 pub use outbox::{
     DestinationState, NewMark, NewOutboxRow, Outbox, OutboxEntry, OutboxPage, OutboxRow, OutboxSender,
     OutboxSettings, OutboxWithdrawal, OwnedDestinations, PageOutcome, Retry, RowEnd, RowKind, SendFailure,

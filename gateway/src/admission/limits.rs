@@ -1,15 +1,15 @@
 //! How much one address or one agent may ask for, and how many sockets there may be.
 
-use super::recent_keys::{KeyedRates, keyed_rates};
+use crate::address_limits::{AddressRates, AddressRefusal};
 use crate::config::LimitsConfig;
 use crate::shared_limits::{HandshakeLimits, HandshakeSlot, Handshakes};
 use governor::clock::{Clock as _, DefaultClock};
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
-use kernel::{Aid, EvictionSignal, RpcError, codes};
+use kernel::{AddressCounts, AddressLimit, Aid, CountedAddress, EvictionSignal, RpcError, codes};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +19,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub type AgentLimit = RateLimiter<NotKeyed, InMemoryState, DefaultClock>;
 
 pub struct GatewayLimits {
-    connects: KeyedRates<IpAddr>,
-    http: KeyedRates<IpAddr>,
+    connects: AddressRates,
+    http: AddressRates,
     calls: Quota,
     /// Of the agents that are connected, or called over HTTP a moment ago.
     agents: Mutex<HashMap<Aid, Arc<AgentLimit>>>,
@@ -28,8 +28,7 @@ pub struct GatewayLimits {
     most_agents: usize,
     sockets: Arc<Semaphore>,
     handshakes: Arc<Handshakes>,
-    per_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
-    most_per_address: usize,
+    per_address: Arc<AddressCounts>,
     pub http_per_second: u32,
 }
 
@@ -44,38 +43,24 @@ pub enum SocketLimit {
 /// One socket, counted until this is dropped.
 pub struct SocketPermit {
     _socket: OwnedSemaphorePermit,
-    address: IpAddr,
-    per_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
-}
-
-impl Drop for SocketPermit {
-    fn drop(&mut self) {
-        let mut counts = self.per_address.lock();
-        if let Some(count) = counts.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.address);
-            }
-        }
-    }
+    _address: CountedAddress,
 }
 
 impl GatewayLimits {
     pub fn new(config: &LimitsConfig) -> GatewayLimits {
         GatewayLimits {
-            connects: keyed_rates(per_second(config.connects_per_second)),
-            http: keyed_rates(per_second(config.http_per_second)),
+            connects: AddressRates::new(AddressLimit::per_address(config.connects_per_second), per_second),
+            http: AddressRates::new(AddressLimit::per_address(config.http_per_second), per_second),
             calls: per_second(config.calls_per_second),
             agents: Mutex::default(),
             most_agents: config.sockets.saturating_mul(2).max(1024),
             sockets: Arc::new(Semaphore::new(config.sockets)),
             handshakes: Handshakes::new(HandshakeLimits {
                 most: config.handshakes,
-                per_address: config.handshakes_per_address,
-                per_prefix: config.handshakes_per_prefix,
+                by_address: AddressLimit::per_address(config.handshakes_per_address)
+                    .per_network(config.handshakes_per_prefix),
             }),
-            per_address: Arc::default(),
-            most_per_address: config.sockets_per_address,
+            per_address: AddressCounts::new(AddressLimit::per_address(config.sockets_per_address)),
             http_per_second: config.http_per_second,
         }
     }
@@ -91,26 +76,32 @@ impl GatewayLimits {
         from: IpAddr,
         signal: &Arc<EvictionSignal>,
     ) -> Result<(SocketPermit, HandshakeSlot), SocketLimit> {
-        let address = network(from);
-        let socket = self.sockets.clone().try_acquire_owned().map_err(|_| SocketLimit::Sockets)?;
-        self.connects.check_key(&address).map_err(|_| SocketLimit::Rate)?;
-        let mut counts = self.per_address.lock();
-        let count = counts.entry(address).or_default();
-        if *count >= self.most_per_address {
-            return Err(SocketLimit::Address);
-        }
-        *count += 1;
-        drop(counts);
-        let permit = SocketPermit { _socket: socket, address, per_address: self.per_address.clone() };
+        let socket = self.socket()?;
+        self.admit_client(socket, from, signal)
+    }
+
+    /// One of all sockets, wherever it comes from.
+    pub fn socket(&self) -> Result<OwnedSemaphorePermit, SocketLimit> {
+        self.sockets.clone().try_acquire_owned().map_err(|_| SocketLimit::Sockets)
+    }
+
+    /// Counts a socket whose client is known.
+    fn admit_client(
+        &self,
+        socket: OwnedSemaphorePermit,
+        from: IpAddr,
+        signal: &Arc<EvictionSignal>,
+    ) -> Result<(SocketPermit, HandshakeSlot), SocketLimit> {
+        self.connects.check(from, &()).map_err(|_| SocketLimit::Rate)?;
+        let address = self.per_address.take(from).ok_or(SocketLimit::Address)?;
+        let permit = SocketPermit { _socket: socket, _address: address };
         // Last, because nobody gives up a slot for a socket that is refused.
         Ok((permit, self.handshakes.begin(from, signal)))
     }
 
     /// The error says how long to wait.
     pub fn http(&self, address: IpAddr) -> Result<(), Duration> {
-        self.http
-            .check_key(&network(address))
-            .map_err(|not_until| not_until.wait_time_from(DefaultClock::default().now()))
+        self.http.check(address, &()).map_err(|AddressRefusal { wait, .. }| wait)
     }
 
     /// The limiter of an agent: the same for all its connections and requests.
@@ -129,8 +120,8 @@ impl GatewayLimits {
 
     /// Forgets addresses and agents that have been quiet, so that the tables do not grow with everyone ever seen.
     pub fn forget_quiet(&self) {
-        self.connects.retain_recent();
-        self.http.retain_recent();
+        self.connects.forget_quiet();
+        self.http.forget_quiet();
         forget_absent(&mut self.agents.lock());
     }
 }
@@ -152,17 +143,6 @@ pub(super) fn too_fast(what: &str, wait: Duration) -> RpcError {
     let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
     RpcError::new(codes::RATE_LIMITED, format!("too many {what}; try again in {ms} ms"))
         .with("retry_after_ms", ms)
-}
-
-/// The holder of one IPv6 address has its whole /64.
-pub(super) fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => {
-            let s = v6.segments();
-            IpAddr::V6(Ipv6Addr::new(s[0], s[1], s[2], s[3], 0, 0, 0, 0))
-        }
-        v4 => v4,
-    }
 }
 
 pub fn per_second(rate: u32) -> Quota {
@@ -194,7 +174,7 @@ mod tests {
         assert_eq!(admit(&limits, home).err(), Some(SocketLimit::Address));
         drop(permit);
         assert!(admit(&limits, home).is_ok());
-        assert!(limits.per_address.lock().is_empty());
+        assert!(limits.per_address.is_empty());
     }
 
     #[test]

@@ -4,51 +4,29 @@
 //! of its minute, and until then is refused before anything is looked up or verified for it. Sessions, and connecting with a
 //! token, do not notice.
 
-use super::limits::{network, too_fast};
-use super::recent_keys::MOST_KEYS;
+use super::limits::too_fast;
+use crate::address_limits::AddressWindows;
 use crate::config::LimitsConfig;
-use kernel::{Cache, RpcError, codes};
-use parking_lot::Mutex;
+use kernel::{AddressLimit, RpcError, codes};
 use proto_schemas::{Method, RateClass};
 use serde::Deserialize;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-pub struct LoginFailures {
-    addresses: FailureCounts,
-    prefixes: FailureCounts,
-}
-
-struct FailureCounts {
-    most: u32,
-    counts: Mutex<Cache<IpAddr, FailureCount>>,
-}
-
-#[derive(Clone, Copy)]
-struct FailureCount {
-    since: Instant,
-    failures: u32,
-}
+pub struct LoginFailures(AddressWindows);
 
 impl LoginFailures {
     pub(super) fn new(config: &LimitsConfig) -> LoginFailures {
-        LoginFailures {
-            addresses: FailureCounts::new(config.login_failures_per_minute),
-            prefixes: FailureCounts::new(config.login_failures_per_prefix),
-        }
+        let limit = AddressLimit::per_address(config.login_failures_per_minute);
+        LoginFailures(AddressWindows::new(limit.per_network(config.login_failures_per_prefix), MINUTE))
     }
 
     /// Whether an address may try; the error says how long to wait. Nothing is counted.
     pub fn within(&self, address: IpAddr) -> Result<(), RpcError> {
-        let now = Instant::now();
-        self.addresses
-            .within(network(address), now)
-            .map_err(|wait| too_fast("failed logins from this address", wait))?;
-        self.prefixes
-            .within(prefix(address), now)
-            .map_err(|wait| too_fast("failed logins from the network of this address", wait))
+        let within = self.0.within(address, Instant::now());
+        within.map_err(|refusal| too_fast(&format!("failed logins from {}", refusal.whose()), refusal.wait))
     }
 
     /// Counts an error, if it means that the caller did not prove what it claimed.
@@ -85,68 +63,17 @@ impl LoginFailures {
     }
 
     fn count(&self, address: IpAddr) {
-        let now = Instant::now();
-        self.addresses.count(network(address), now);
-        self.prefixes.count(prefix(address), now);
+        self.0.count(address, Instant::now());
     }
 
     pub(super) fn forget_quiet(&self) {
-        let now = Instant::now();
-        self.addresses.forget_quiet(now);
-        self.prefixes.forget_quiet(now);
+        self.0.forget_quiet(Instant::now());
     }
 }
 
 /// Whether the calls of a class prove who somebody is, so that their failures are counted.
 pub(super) fn is_login_class(class: &RateClass) -> bool {
     matches!(class.name, "auth.login" | "auth.refresh")
-}
-
-impl FailureCounts {
-    fn new(most: u32) -> FailureCounts {
-        FailureCounts { most, counts: Mutex::new(Cache::new(MOST_KEYS)) }
-    }
-
-    fn within(&self, from: IpAddr, now: Instant) -> Result<(), Duration> {
-        match self.counts.lock().peek(&from).and_then(|count| Some((count, count.left(now)?))) {
-            Some((count, left)) if count.failures >= self.most => Err(left),
-            _ => Ok(()),
-        }
-    }
-
-    fn count(&self, from: IpAddr, now: Instant) {
-        let mut counts = self.counts.lock();
-        match counts.get_mut(&from) {
-            Some(count) if count.left(now).is_some() => count.failures = count.failures.saturating_add(1),
-            Some(count) => *count = FailureCount { since: now, failures: 1 },
-            None => counts.insert(from, FailureCount { since: now, failures: 1 }),
-        }
-    }
-
-    fn forget_quiet(&self, now: Instant) {
-        self.counts.lock().remove_oldest_while(|count| count.left(now).is_none());
-    }
-}
-
-impl FailureCount {
-    /// How much of its minute is left.
-    fn left(&self, now: Instant) -> Option<Duration> {
-        MINUTE.checked_sub(now.saturating_duration_since(self.since)).filter(|left| !left.is_zero())
-    }
-}
-
-/// The network that one customer of a provider often has: a /24 of IPv4, a /48 of IPv6.
-fn prefix(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => {
-            let [a, b, c, _] = v4.octets();
-            IpAddr::V4(Ipv4Addr::new(a, b, c, 0))
-        }
-        IpAddr::V6(v6) => {
-            let [a, b, c, ..] = v6.segments();
-            IpAddr::V6(Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0))
-        }
-    }
 }
 
 #[cfg(test)]
@@ -189,8 +116,8 @@ mod tests {
         for last in 1..=3 {
             failures.count_error(format!("2001:db8:0:{last}::1").parse().unwrap(), &forged());
         }
-        assert!(failures.within("2001:db8:0:9::1".parse().unwrap()).is_err());
-        failures.within("2001:db8:1::1".parse().unwrap()).unwrap();
+        assert!(failures.within("2001:db8:0:9::1".parse().unwrap()).is_err(), "the /56");
+        failures.within("2001:db8:0:100::1".parse().unwrap()).unwrap();
     }
 
     #[test]
@@ -207,22 +134,5 @@ mod tests {
         failures.within(address).unwrap();
         failures.count_answer(address, method(refresh), Ok(r#"{"success":false}"#));
         assert!(failures.within(address).is_err());
-    }
-
-    #[test]
-    fn a_minute_ends_and_only_so_many_addresses_are_remembered() {
-        let counts = FailureCounts::new(1);
-        let (now, address) = (Instant::now(), IpAddr::from([10, 0, 0, 1]));
-        counts.count(address, now);
-        assert_eq!(counts.within(address, now + MINUTE / 2), Err(MINUTE / 2));
-        assert_eq!(counts.within(address, now + MINUTE), Ok(()));
-        counts.forget_quiet(now + MINUTE / 2);
-        assert_eq!(counts.counts.lock().len(), 1);
-        counts.forget_quiet(now + MINUTE);
-        assert_eq!(counts.counts.lock().len(), 0);
-        for n in 0..MOST_KEYS + 10 {
-            counts.count(IpAddr::from(u32::try_from(n).unwrap().to_be_bytes()), now);
-        }
-        assert_eq!(counts.counts.lock().len(), MOST_KEYS);
     }
 }

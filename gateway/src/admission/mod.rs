@@ -22,7 +22,6 @@ mod executed_calls;
 mod limits;
 mod login_failures;
 mod rate_classes;
-mod recent_keys;
 mod reserved;
 mod signature;
 mod signer;
@@ -33,7 +32,6 @@ mod tokens;
 
 pub use call::{AdmittedCall, Call, CalledMethod};
 pub use limits::{AgentLimit, GatewayLimits, SocketLimit, SocketPermit, per_second, within_agent_rate};
-pub use recent_keys::{KeyedRates, keyed_rates};
 pub use signature::is_signed;
 pub use signer::KnownSigner;
 pub use source::CallSource;

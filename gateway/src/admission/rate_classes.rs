@@ -1,10 +1,10 @@
 //! The limits that namespaces declare for some of their methods and routes, beside that of all calls.
 
-use super::limits::{network, now, per_minute, too_fast};
-use super::recent_keys::{KeyedRates, keyed_rates};
+use super::limits::{now, per_minute, too_fast};
+use crate::address_limits::{AddressRates, AddressRefusal, KeyedRates, keyed_rates};
 use crate::config::LimitsConfig;
 use governor::Quota;
-use kernel::{Aid, Bus, RpcError};
+use kernel::{AddressLimit, Aid, Bus, RpcError};
 use proto_schemas::{RateClass, RateKey};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -21,7 +21,9 @@ pub struct RateClasses {
 struct ClassLimit {
     class: &'static RateClass,
     per_minute: u32,
-    limiter: KeyedRates<String>,
+    subjects: KeyedRates<String>,
+    /// Of callers that are known by their address, with the AID they name where that is counted, too.
+    addresses: AddressRates<Option<Aid>>,
 }
 
 /// Whom a call is counted for, as far as it is known.
@@ -37,7 +39,14 @@ impl RateClasses {
         let all = proto_schemas::namespaces().iter().flat_map(|namespace| namespace.rates);
         let limit = |class: &'static RateClass| {
             let rate = config.per_minute(class);
-            ClassLimit { class, per_minute: rate, limiter: keyed_rates(quota(class, rate)) }
+            ClassLimit {
+                class,
+                per_minute: rate,
+                subjects: keyed_rates(quota(class, rate, rate)),
+                addresses: AddressRates::new(AddressLimit::per_address(rate), |most| {
+                    quota(class, rate, most)
+                }),
+            }
         };
         RateClasses { classes: all.map(limit).collect(), bus: bus.clone() }
     }
@@ -45,53 +54,77 @@ impl RateClasses {
     /// Counts a call of this class; the error says how long to wait.
     pub async fn within(&self, class: &RateClass, subject: RateSubject<'_>) -> Result<(), RpcError> {
         let Some(limit) = self.classes.iter().find(|limit| limit.class == class) else { return Ok(()) };
-        // Who cannot be counted is not: a login without a valid AID is refused by its service.
-        let Some(key) = subject.key(class.by) else { return Ok(()) };
-        let what = format!("calls of {}", what(class));
-        let counted = limit.limiter.check_key(&key);
-        counted.map_err(|until| too_fast(&what, until.wait_time_from(now())))?;
-        let counted = self.bus.count(&format!("{}:{key}", class.name), limit.per_minute).await;
-        counted.map_err(|wait| too_fast(&what, wait))
+        match subject.key(class.by) {
+            // Who cannot be counted is not: a login without a valid AID is refused by its service.
+            None => Ok(()),
+            Some(CountedKey::Subject(subject)) => limit.count_subject(&self.bus, &subject).await,
+            Some(CountedKey::Address(address, aid)) => limit.count_address(&self.bus, address, aid).await,
+        }
     }
 
     /// Forgets what has been quiet, so that the tables do not grow with everyone ever seen.
     pub fn forget_quiet(&self) {
-        self.classes.iter().for_each(|limit| limit.limiter.retain_recent());
+        for limit in &self.classes {
+            limit.subjects.retain_recent();
+            limit.addresses.forget_quiet();
+        }
     }
 }
 
-/// What is accepted at once is never more than what is accepted in a minute.
-fn quota(class: &RateClass, rate: u32) -> Quota {
-    let quota = per_minute(rate);
-    match class.burst.and_then(|burst| NonZeroU32::new(burst.min(rate))) {
+impl ClassLimit {
+    async fn count_subject(&self, bus: &Bus, subject: &String) -> Result<(), RpcError> {
+        let refused = |wait| too_fast(&format!("calls of {} of this agent", self.class.name), wait);
+        self.subjects.check_key(subject).map_err(|until| refused(until.wait_time_from(now())))?;
+        let counted = bus.count(&format!("{}:{subject}", self.class.name), self.per_minute).await;
+        counted.map_err(refused)
+    }
+
+    async fn count_address(&self, bus: &Bus, address: IpAddr, aid: Option<Aid>) -> Result<(), RpcError> {
+        let name = self.class.name;
+        let what = if aid.is_some() { format!("{name} for this agent") } else { name.to_owned() };
+        let refused = |refusal: AddressRefusal| {
+            too_fast(&format!("calls of {what} from {}", refusal.whose()), refusal.wait)
+        };
+        self.addresses.check(address, &aid).map_err(refused)?;
+        for (network, most) in self.addresses.limit().networks(address) {
+            let aid = aid.as_ref().map(Aid::as_str).unwrap_or_default();
+            let counted = bus.count(&format!("{name}:{network}:{aid}"), most).await;
+            counted.map_err(|wait| refused(AddressRefusal { network, wait }))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whose calls are counted together.
+enum CountedKey {
+    Subject(String),
+    Address(IpAddr, Option<Aid>),
+}
+
+/// The quota of an address or agent, or of a network that has a multiple of its rate. What is accepted at once is never more than what
+/// is accepted in a minute.
+fn quota(class: &RateClass, rate: u32, most: u32) -> Quota {
+    let quota = per_minute(most);
+    let burst = class.burst.map(|burst| burst.min(rate).saturating_mul(most / rate.max(1)));
+    match burst.and_then(NonZeroU32::new) {
         Some(burst) => quota.allow_burst(burst),
         None => quota,
     }
 }
 
-/// The class and whom it counts, for the error: "auth.register from this address".
-fn what(class: &RateClass) -> String {
-    let whose = match class.by {
-        RateKey::Agent => "of this agent",
-        RateKey::Address => "from this address",
-        RateKey::AddressAndAid => "for this agent from this address",
-    };
-    format!("{} {whose}", class.name)
-}
-
 impl RateSubject<'_> {
-    fn key(self, by: RateKey) -> Option<String> {
+    fn key(self, by: RateKey) -> Option<CountedKey> {
         #[derive(Deserialize)]
         struct NamedAid {
             aid: Aid,
         }
-        Some(match by {
-            RateKey::Agent => self.subject.map_or_else(|| network(self.address).to_string(), Cow::into_owned),
-            RateKey::Address => network(self.address).to_string(),
-            RateKey::AddressAndAid => {
+        Some(match (by, self.subject) {
+            (RateKey::Agent, Some(subject)) => CountedKey::Subject(subject.into_owned()),
+            (RateKey::Agent, None) | (RateKey::Address, _) => CountedKey::Address(self.address, None),
+            (RateKey::AddressAndAid, _) => {
                 let params = self.params.map_or("{}", RawValue::get);
                 let NamedAid { aid } = serde_json::from_str(params).ok()?;
-                format!("{}:{aid}", network(self.address))
+                CountedKey::Address(self.address, Some(aid))
             }
         })
     }
@@ -143,7 +176,8 @@ mod tests {
         let query = class("search.query");
         assert_eq!((query.per_minute, query.burst), (300, Some(20)));
         let clock = FakeRelativeClock::default();
-        let limiter = RateLimiter::direct_with_clock(quota(query, query.per_minute), clock.clone());
+        let limiter =
+            RateLimiter::direct_with_clock(quota(query, query.per_minute, query.per_minute), clock.clone());
         let accepted = || std::iter::from_fn(|| limiter.check().ok()).count();
         assert_eq!(accepted(), 20);
         clock.advance(Duration::from_millis(200));
@@ -154,7 +188,7 @@ mod tests {
 
     #[test]
     fn without_a_burst_a_whole_minute_may_come_at_once_and_a_burst_is_never_more_than_that() {
-        let all = |class: &RateClass, rate| quota(class, rate).burst_size().get();
+        let all = |class: &RateClass, rate| quota(class, rate, rate).burst_size().get();
         assert_eq!(all(class("search.sync"), 30), 30);
         assert_eq!(all(class("search.query"), 6), 6, "the operator accepts fewer than the burst");
     }

@@ -4,7 +4,7 @@
 //! the same row each time; a token that is withdrawn works that much longer.
 
 use super::limits::{now, per_second};
-use super::recent_keys::{KeyedRates, keyed_rates};
+use crate::address_limits::{KeyedRates, keyed_rates};
 use kernel::{Caller, CallingAgent, ExpiringCache, Mesh, RpcError, TokenCaller, codes, sha256};
 use parking_lot::Mutex;
 use proto_schemas::requests::auth;

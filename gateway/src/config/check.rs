@@ -99,8 +99,8 @@ impl Config {
         }
         for (name, slots) in [
             ("handshakes", limits.handshakes),
-            ("handshakes_per_address", limits.handshakes_per_address),
-            ("handshakes_per_prefix", limits.handshakes_per_prefix),
+            ("handshakes_per_address", limits.handshakes_per_address as usize),
+            ("handshakes_per_prefix", limits.handshakes_per_prefix as usize),
             ("preauth_frame_bytes", limits.preauth_frame_bytes),
             ("array_in_flight", limits.array_in_flight.into()),
             ("cpu_waiting", limits.cpu_waiting),

@@ -15,12 +15,12 @@ const DRAIN_WINDOW_MS: u64 = 5_000;
 pub struct LimitsConfig {
     /// Sockets of any kind, all together and from one address.
     pub sockets: usize,
-    pub sockets_per_address: usize,
+    pub sockets_per_address: u32,
     /// Sockets that have not finished their TLS and HTTP handshake: all together, from one address, and from one network (the /24
-    /// of an IPv4 address, the /64 of an IPv6 address). For a newcomer the oldest silent one goes.
+    /// of an IPv4 address, the /56 of an IPv6 address). For a newcomer the oldest silent one goes.
     pub handshakes: usize,
-    pub handshakes_per_address: usize,
-    pub handshakes_per_prefix: usize,
+    pub handshakes_per_address: u32,
+    pub handshakes_per_prefix: u32,
     /// How long a handshake may take.
     pub handshake_timeout_ms: u64,
     /// How long a WebSocket may stay without a successful `auth.connect`.
@@ -34,7 +34,7 @@ pub struct LimitsConfig {
     /// Login calls for one AID from one address.
     pub logins_per_minute: u32,
     /// Logins, refreshes and hellos of other gateways that fail, from one address and from one network (the /24 of an IPv4
-    /// address, the /48 of an IPv6 address). Those that succeed are not counted.
+    /// address, the /56 of an IPv6 address). Those that succeed are not counted.
     pub login_failures_per_minute: u32,
     pub login_failures_per_prefix: u32,
     /// Calls a minute of other rate classes, by their names: `"task.create" = 60`. The namespaces declare them.

@@ -28,7 +28,8 @@ mod wire;
 pub use inbound::{IN_FLIGHT, InboundPeer};
 pub use wire::relay::RelayEventTargets;
 
-use crate::admission::{Admission, KeyedRates, keyed_rates, per_second};
+use crate::address_limits::{KeyedRates, keyed_rates};
+use crate::admission::{Admission, per_second};
 use crate::config::Config;
 use crate::connection::Sessions;
 use crate::telemetry::Metrics;

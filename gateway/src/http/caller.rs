@@ -2,7 +2,6 @@
 
 use crate::admission::{AgentLimit, CallSource, KnownSigner, is_invalid_token};
 use crate::gateway::GatewayState;
-use crate::shared_limits::prefix_of;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use kernel::{BytesOwner, Caller, CallingAgent, RpcError, TokenCaller, TracedCall};
@@ -83,7 +82,7 @@ impl HttpCaller {
     /// Who pays for the bytes that it sends: as for frames, a network where it is no agent.
     pub fn owner(&self) -> BytesOwner {
         let agent = self.token.as_ref().and_then(|token| token.caller.agent.as_ref());
-        let network = || BytesOwner::Network(prefix_of(self.address));
+        let network = || BytesOwner::of_address(self.address);
         agent.map_or_else(network, |agent| BytesOwner::Agent(agent.aid.clone()))
     }
 }

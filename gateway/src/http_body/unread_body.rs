@@ -83,7 +83,7 @@ mod tests {
     #[tokio::test]
     async fn a_large_piece_counts_until_it_is_dropped() {
         let (budget, signal) = (ByteBudget::new(10_000), Arc::<EvictionSignal>::default());
-        let owner = BytesOwner::Network([192, 0, 2, 1].into());
+        let owner = BytesOwner::of_address([192, 0, 2, 1].into());
         let count =
             |bytes: usize| UnreadBody::count(Body::from(vec![1; bytes]), &budget, owner.clone(), &signal);
         let piece = count(8000).collect().await.unwrap().to_bytes();

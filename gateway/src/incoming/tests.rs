@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 const MOST: usize = 200_000;
 
 fn owner(n: u8) -> BytesOwner {
-    BytesOwner::Network([192, 0, 2, n].into())
+    BytesOwner::of_address([192, 0, n, 1].into())
 }
 
 fn incoming(inner: DuplexStream, early: &[u8], budget: &Arc<ByteBudget>) -> IncomingFrames<DuplexStream> {

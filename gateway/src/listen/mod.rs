@@ -7,7 +7,7 @@ use crate::admission::{SocketLimit, SocketPermit};
 use crate::gateway::GatewayState;
 use crate::http_body::UnreadBody;
 use crate::incoming::IncomingFrames;
-use crate::shared_limits::{HandshakeSlot, prefix_of};
+use crate::shared_limits::HandshakeSlot;
 use crate::{http, session};
 use anyhow::Context as _;
 use axum::body::Body;
@@ -181,7 +181,7 @@ where
         return Ok(upgrade::<S>(&accepted, request));
     }
     let answer = http::answer(&accepted.gateway, accepted.address, request).await;
-    let owner = BytesOwner::Network(prefix_of(accepted.address));
+    let owner = BytesOwner::of_address(accepted.address);
     Ok(answer.map(|body| UnreadBody::count(body, &accepted.gateway.unread_budget, owner, &accepted.signal)))
 }
 
@@ -252,7 +252,7 @@ where
     // Copied, because the buffer behind it is hyper's and twice as large as ours.
     let early = Bytes::copy_from_slice(&parts.read_buf);
     let most = limits.preauth_frame_bytes.min(limits.frame_bytes);
-    let owner = BytesOwner::Network(prefix_of(address));
+    let owner = BytesOwner::of_address(address);
     let stream = IncomingFrames::new(stream, early, most, owner, gateway.frame_budget.clone());
     Some(WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await)
 }

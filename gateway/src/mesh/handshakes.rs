@@ -1,5 +1,6 @@
 //! Sockets that have not proved yet which process they come from: how many there may be, and which goes when there are too many.
 
+use kernel::Network;
 use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ struct HandshakeList {
 }
 
 struct MeshHandshake {
-    address: IpAddr,
+    address: Network,
     /// Whether nothing was received from it.
     silent: bool,
     evicted: CancellationToken,
@@ -45,7 +46,7 @@ impl MeshHandshakes {
     /// A slot, which is always given. Where there is none left, whoever has taken the most of them loses one: the oldest that is
     /// silent, or the oldest if none is. A process of this server speaks at once, so a socket that only waits never keeps it out.
     pub fn take(&self, address: IpAddr) -> MeshHandshakeSlot {
-        let evicted = CancellationToken::new();
+        let (address, evicted) = (Network::of_one(address), CancellationToken::new());
         let mut list = self.0.lock();
         if let Some(position) = one_too_many(&list.open, address) {
             list.open.remove(position).evicted.cancel();
@@ -59,8 +60,8 @@ impl MeshHandshakes {
 }
 
 /// Which one has to go before another one comes from this address.
-fn one_too_many(all: &[MeshHandshake], address: IpAddr) -> Option<usize> {
-    let of = |address: IpAddr| all.iter().filter(|other| other.address == address).count();
+fn one_too_many(all: &[MeshHandshake], address: Network) -> Option<usize> {
+    let of = |address: Network| all.iter().filter(|other| other.address == address).count();
     let payer = if of(address) >= OF_ONE_ADDRESS {
         address
     } else if all.len() >= HANDSHAKES {

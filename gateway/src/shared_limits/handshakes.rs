@@ -1,11 +1,10 @@
-//! Sockets that have not finished their TLS and HTTP handshake: so many from one address, from one network, and all together.
+//! Sockets that have not finished their TLS and HTTP handshake: so many from one address, from the networks around it, and all together.
 //!
-//! A newcomer is never refused. If its address has its share, the oldest of that address goes; else, if its network has, the
+//! A newcomer is never refused. If its address has its share, the oldest of that address goes; else, if a network around it has, the
 //! oldest of the address there that has most; else, if all slots are taken, the oldest of the address that has most of all. Those
 //! that have said nothing at all go before those that have begun to speak.
 
-use super::prefix_of;
-use kernel::EvictionSignal;
+use kernel::{AddressLimit, EvictionSignal, Network};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -14,30 +13,25 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub struct HandshakeLimits {
     pub most: usize,
-    pub per_address: usize,
-    pub per_prefix: usize,
+    pub by_address: AddressLimit,
 }
 
-pub struct Handshakes {
-    limits: HandshakeLimits,
-    slots: Mutex<HandshakeSlots>,
-}
+pub struct Handshakes(Mutex<HandshakeSlots>);
 
 /// One handshake, counted until this is dropped, or until it is evicted.
 pub struct HandshakeSlot {
     handshakes: Arc<Handshakes>,
-    address: IpAddr,
+    address: Network,
     id: u64,
 }
 
-#[derive(Default)]
 struct HandshakeSlots {
+    limits: HandshakeLimits,
     next: u64,
-    count: usize,
-    addresses: HashMap<IpAddr, AddressSlots>,
-    prefixes: HashMap<IpAddr, PrefixSlots>,
-    /// How many each address has, fewest first.
-    ranking: BTreeSet<(usize, IpAddr)>,
+    addresses: HashMap<Network, AddressSlots>,
+    all: NetworkSlots,
+    /// Of the addresses, and of the networks around them.
+    networks: HashMap<Network, NetworkSlots>,
 }
 
 /// Oldest first.
@@ -48,26 +42,33 @@ struct AddressSlots {
 }
 
 #[derive(Default)]
-struct PrefixSlots {
+struct NetworkSlots {
     count: usize,
-    ranking: BTreeSet<(usize, IpAddr)>,
+    /// How many each address in it has, fewest first.
+    ranking: BTreeSet<(usize, Network)>,
 }
 
 impl Handshakes {
     pub fn new(limits: HandshakeLimits) -> Arc<Handshakes> {
-        Arc::new(Handshakes { limits, slots: Mutex::default() })
+        Arc::new(Handshakes(Mutex::new(HandshakeSlots {
+            limits,
+            next: 0,
+            addresses: HashMap::new(),
+            all: NetworkSlots::default(),
+            networks: HashMap::new(),
+        })))
     }
 
     /// Whether the next one from there costs another one its slot. Those that have spoken should have said so before.
     pub fn are_full(&self, address: IpAddr) -> bool {
-        self.slots.lock().pays(address.to_canonical(), self.limits).is_some()
+        self.0.lock().pays(address).is_some()
     }
 
     /// Takes a slot, if need be from another, which learns it by its signal.
     pub fn begin(self: &Arc<Handshakes>, address: IpAddr, signal: &Arc<EvictionSignal>) -> HandshakeSlot {
-        let address = address.to_canonical();
-        let mut slots = self.slots.lock();
-        let evicted = slots.pays(address, self.limits).and_then(|pays| slots.remove_oldest(pays));
+        let mut slots = self.0.lock();
+        let evicted = slots.pays(address).and_then(|pays| slots.remove_oldest(pays));
+        let address = Network::of_one(address);
         let id = slots.add(address, signal.clone());
         drop(slots);
         if let Some(evicted) = evicted {
@@ -80,7 +81,7 @@ impl Handshakes {
 impl HandshakeSlot {
     /// Says that the other side has begun to speak.
     pub fn spoke(&self) {
-        let mut slots = self.handshakes.slots.lock();
+        let mut slots = self.handshakes.0.lock();
         if let Some(of_address) = slots.addresses.get_mut(&self.address)
             && let Some(signal) = of_address.silent.remove(&self.id)
         {
@@ -91,7 +92,7 @@ impl HandshakeSlot {
 
 impl Drop for HandshakeSlot {
     fn drop(&mut self) {
-        self.handshakes.slots.lock().remove(self.address, self.id);
+        self.handshakes.0.lock().remove(self.address, self.id);
     }
 }
 
@@ -103,20 +104,16 @@ impl AddressSlots {
 
 impl HandshakeSlots {
     /// The address that has to give up a slot for a newcomer.
-    fn pays(&self, address: IpAddr, limits: HandshakeLimits) -> Option<IpAddr> {
-        if self.addresses.get(&address).map_or(0, AddressSlots::count) >= limits.per_address {
-            return Some(address);
-        }
-        let of_prefix = self.prefixes.get(&prefix_of(address));
-        let most = match of_prefix.filter(|of_prefix| of_prefix.count >= limits.per_prefix) {
-            Some(of_prefix) => of_prefix.ranking.last(),
-            None if self.count >= limits.most => self.ranking.last(),
-            None => None,
-        };
-        most.map(|(_, address)| *address)
+    fn pays(&self, address: IpAddr) -> Option<Network> {
+        let full = self.limits.by_address.networks(address).find_map(|(network, most)| {
+            self.networks.get(&network).filter(|of_network| of_network.count >= most as usize)
+        });
+        let all_are_taken = self.all.count >= self.limits.most;
+        let (_, largest) = full.or(all_are_taken.then_some(&self.all))?.ranking.last()?;
+        Some(*largest)
     }
 
-    fn add(&mut self, address: IpAddr, signal: Arc<EvictionSignal>) -> u64 {
+    fn add(&mut self, address: Network, signal: Arc<EvictionSignal>) -> u64 {
         let id = self.next;
         self.next += 1;
         let of_address = self.addresses.entry(address).or_default();
@@ -126,7 +123,7 @@ impl HandshakeSlots {
         id
     }
 
-    fn remove_oldest(&mut self, address: IpAddr) -> Option<Arc<EvictionSignal>> {
+    fn remove_oldest(&mut self, address: Network) -> Option<Arc<EvictionSignal>> {
         let of_address = self.addresses.get(&address)?;
         let (id, _) =
             of_address.silent.first_key_value().or_else(|| of_address.speaking.first_key_value())?;
@@ -134,7 +131,7 @@ impl HandshakeSlots {
         self.remove(address, id)
     }
 
-    fn remove(&mut self, address: IpAddr, id: u64) -> Option<Arc<EvictionSignal>> {
+    fn remove(&mut self, address: Network, id: u64) -> Option<Arc<EvictionSignal>> {
         let of_address = self.addresses.get_mut(&address)?;
         let before = of_address.count();
         let removed = of_address.silent.remove(&id).or_else(|| of_address.speaking.remove(&id))?;
@@ -143,22 +140,27 @@ impl HandshakeSlots {
     }
 
     /// Keeps the counts and rankings after the slots of an address have become one more or one less.
-    fn recount(&mut self, address: IpAddr, before: usize, after: usize) {
-        self.count = self.count - before + after;
-        let prefix = prefix_of(address);
-        let of_prefix = self.prefixes.entry(prefix).or_default();
-        of_prefix.count = of_prefix.count - before + after;
-        for ranking in [&mut self.ranking, &mut of_prefix.ranking] {
-            ranking.remove(&(before, address));
-            if after > 0 {
-                ranking.insert((after, address));
+    fn recount(&mut self, address: Network, before: usize, after: usize) {
+        self.all.recount(address, before, after);
+        for (network, _) in self.limits.by_address.networks(address.first()) {
+            let of_network = self.networks.entry(network).or_default();
+            of_network.recount(address, before, after);
+            if of_network.count == 0 {
+                self.networks.remove(&network);
             }
-        }
-        if of_prefix.count == 0 {
-            self.prefixes.remove(&prefix);
         }
         if after == 0 {
             self.addresses.remove(&address);
+        }
+    }
+}
+
+impl NetworkSlots {
+    fn recount(&mut self, address: Network, before: usize, after: usize) {
+        self.count = self.count - before + after;
+        self.ranking.remove(&(before, address));
+        if after > 0 {
+            self.ranking.insert((after, address));
         }
     }
 }
@@ -167,8 +169,9 @@ impl HandshakeSlots {
 mod tests {
     use super::*;
 
-    fn handshakes(most: usize, per_address: usize, per_prefix: usize) -> Arc<Handshakes> {
-        Handshakes::new(HandshakeLimits { most, per_address, per_prefix })
+    fn handshakes(most: usize, per_address: u32, per_network: u32) -> Arc<Handshakes> {
+        let by_address = AddressLimit::per_address(per_address).per_network(per_network);
+        Handshakes::new(HandshakeLimits { most, by_address })
     }
 
     fn begin(handshakes: &Arc<Handshakes>, address: &str) -> (HandshakeSlot, Arc<EvictionSignal>) {
@@ -212,10 +215,24 @@ mod tests {
     fn nothing_is_kept_of_those_who_left() {
         let handshakes = handshakes(2, 2, 2);
         let kept: Vec<_> = (1..9).map(|n| begin(&handshakes, &format!("192.0.2.{n}"))).collect();
-        assert_eq!(handshakes.slots.lock().count, 2);
+        assert_eq!(handshakes.0.lock().all.count, 2);
         drop(kept);
-        let slots = handshakes.slots.lock();
-        assert_eq!((slots.count, slots.ranking.len()), (0, 0));
-        assert!(slots.addresses.is_empty() && slots.prefixes.is_empty());
+        let slots = handshakes.0.lock();
+        assert_eq!((slots.all.count, slots.all.ranking.len()), (0, 0));
+        assert!(slots.addresses.is_empty() && slots.networks.is_empty());
+    }
+
+    #[test]
+    fn a_64_is_one_address_and_a_48_has_sixteen_times_its_share() {
+        let handshakes = handshakes(1000, 2, 8);
+        let (_a, first) = begin(&handshakes, "2001:db8::1");
+        let (_b, _) = begin(&handshakes, "2001:db8::2");
+        let (_c, _) = begin(&handshakes, "2001:db8::3");
+        assert!(first.is_evicted(), "the /64 had two");
+        let addresses =
+            (1..16).flat_map(|n| [format!("2001:db8:0:{n:x}00::1"), format!("2001:db8:0:{n:x}01::1")]);
+        let _kept: Vec<_> = addresses.map(|address| begin(&handshakes, &address)).collect();
+        assert!(handshakes.are_full("2001:db8:0:ff00::1".parse().unwrap()), "the /48 has 32");
+        assert!(!handshakes.are_full("2001:db8:1::1".parse().unwrap()));
     }
 }

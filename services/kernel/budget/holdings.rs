@@ -102,7 +102,7 @@ mod tests {
     }
 
     fn owner(n: u8) -> BytesOwner {
-        BytesOwner::Network([192, 0, 2, n].into())
+        BytesOwner::of_address([192, 0, n, 1].into())
     }
 
     /// A list of (id, owner, bytes), oldest first, in place of everything that makes `Holdings` fast.

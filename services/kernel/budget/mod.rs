@@ -7,6 +7,7 @@ mod holdings;
 pub use eviction_signal::EvictionSignal;
 pub use holdings::Holdings;
 
+use crate::Network;
 use parking_lot::Mutex;
 use proto_schemas::Aid;
 use std::net::IpAddr;
@@ -15,14 +16,19 @@ use std::sync::Arc;
 /// For whom bytes are held.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum BytesOwner {
-    /// A client that has not logged in is known by its network.
-    Network(IpAddr),
+    /// A client that has not logged in is known by its network: an IPv4 /24, an IPv6 /56.
+    Network(Network),
     Agent(Aid),
     /// All agents of another domain: its gateway can invent any number of them.
     Domain(Arc<str>),
 }
 
 impl BytesOwner {
+    /// Who has not logged in.
+    pub fn of_address(address: IpAddr) -> BytesOwner {
+        BytesOwner::Network(Network::of_customer(address))
+    }
+
     /// Who pays for what this agent sends to the agents of a domain.
     pub fn of_sender(sender: &Aid, own_issuer: &str) -> BytesOwner {
         match sender.issuer() {
@@ -109,7 +115,7 @@ mod tests {
     use super::*;
 
     fn network(n: u8) -> BytesOwner {
-        BytesOwner::Network([192, 0, 2, n].into())
+        BytesOwner::of_address([192, 0, n, 1].into())
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl ConnectedPeer {
         let gateway =
             GatewayState::new(config, url, &world, Arc::default(), admission, Some(domains.fed.clone()));
         let (local, remote) = tokio::io::duplex(1 << 16);
-        let (owner, budget) = (BytesOwner::Network([127, 0, 0, 1].into()), gateway.frame_budget.clone());
+        let (owner, budget) = (BytesOwner::of_address([127, 0, 0, 1].into()), gateway.frame_budget.clone());
         let local = IncomingFrames::new(local, Bytes::new(), 64 << 10, owner, budget);
         let local = WebSocketStream::from_raw_socket(local, Role::Server, None).await;
         gateway.tracker.spawn(session::run(gateway.clone(), local, [127, 0, 0, 1].into()));

@@ -164,7 +164,7 @@ mod tests {
     const LIMITS: RowLimits = RowLimits { rows: 3, bytes: 100, total_bytes: 150 };
 
     fn cost(owner: u8, bytes: usize) -> RowCost {
-        RowCost { owner: BytesOwner::Network([192, 0, 2, owner].into()), bytes }
+        RowCost { owner: BytesOwner::of_address([192, 0, owner, 1].into()), bytes }
     }
 
     fn live(bounded: &BoundedRows<u8, char>, key: u8, now: i64) -> String {
