@@ -14,10 +14,10 @@ pub use listen::ListenAddress;
 pub use mesh::{Addresses, MeshConfig, ServiceConfig, mesh_address};
 pub use resolve::{ResolveEntry, host_and_port};
 
-use kernel::{ConfiguredService, RedisSettings, StoreUrl};
+use kernel::{ConfiguredService, Network, RedisSettings, StoreUrl};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -29,6 +29,9 @@ pub struct Config {
     pub listen: Vec<ListenAddress>,
     /// Let several gateways of one machine listen on the same address: the system spreads connections over them.
     pub share_port: bool,
+    /// Balancers before this server, as addresses and networks: `["10.0.0.7", "10.1.0.0/24"]`. Each of their connections has to begin
+    /// with a PROXY header, version 1 or 2, which says the address of the client. From others none is accepted.
+    pub proxies: Vec<Network>,
     /// The folder with keys, certificates and SQLite files.
     pub data: PathBuf,
     /// The folder whose `pki` has the keys of this process; the data folder by default. Processes that run the same
@@ -109,6 +112,11 @@ impl Config {
         self.store.url.parse()
     }
 
+    /// Whether the connections from there are those of a balancer.
+    pub fn is_proxy(&self, address: IpAddr) -> bool {
+        self.proxies.iter().any(|proxy| proxy.contains(address))
+    }
+
     /// `None` if events stay inside this process.
     pub fn redis(&self) -> Option<RedisSettings> {
         let wide = self.bus.url != "local:";
@@ -122,6 +130,7 @@ impl Default for Config {
             issuer: "agents.localhost".to_owned(),
             listen: vec![ListenAddress { address: ([127, 0, 0, 1], 20001).into(), tls: true }],
             share_port: false,
+            proxies: Vec::new(),
             data: "./data".into(),
             keys: None,
             public_url: None,

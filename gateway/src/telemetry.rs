@@ -119,7 +119,7 @@ impl Metrics {
             refused: counted(
                 all,
                 "refused_sockets",
-                "Sockets refused, by the limit that was reached; handshakes and http_unread are sockets closed in favour of others, because theirs held most",
+                "Sockets refused, by the limit that was reached; handshakes and http_unread are sockets closed in favour of others, because theirs held most; proxy_header: a balancer sent no valid PROXY header",
             ),
             http: counted(all, "http_responses", "HTTP answers, by route and status"),
             sockets: counted(all, "sockets", "Open WebSockets, logged in or not"),

@@ -81,12 +81,21 @@ impl GatewayLimits {
     }
 
     /// One of all sockets, wherever it comes from.
-    pub fn socket(&self) -> Result<OwnedSemaphorePermit, SocketLimit> {
+    fn socket(&self) -> Result<OwnedSemaphorePermit, SocketLimit> {
         self.sockets.clone().try_acquire_owned().map_err(|_| SocketLimit::Sockets)
     }
 
+    /// Counts a socket of a balancer, until it has said which client it is for.
+    pub fn admit_balancer(
+        &self,
+        balancer: IpAddr,
+        signal: &Arc<EvictionSignal>,
+    ) -> Result<(OwnedSemaphorePermit, HandshakeSlot), SocketLimit> {
+        Ok((self.socket()?, self.handshakes.begin(balancer, signal)))
+    }
+
     /// Counts a socket whose client is known.
-    fn admit_client(
+    pub fn admit_client(
         &self,
         socket: OwnedSemaphorePermit,
         from: IpAddr,

@@ -1,5 +1,7 @@
 //! Listeners: TCP, TLS, how many sockets at once, and whether a socket becomes a WebSocket or stays HTTP.
 
+mod new_socket;
+mod proxied;
 mod timed_writes;
 pub mod tls;
 
@@ -23,6 +25,7 @@ use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kernel::http::{refusal, with_header};
 use kernel::{BytesOwner, EvictionSignal, RpcError, codes};
+use new_socket::NewSocket;
 use parking_lot::Mutex;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::convert::Infallible;
@@ -33,7 +36,7 @@ use timed_writes::TimedWrites;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::yield_now;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -84,49 +87,26 @@ pub async fn accept(gateway: Arc<GatewayState>, listener: TcpListener, tls: Opti
 }
 
 fn admit(gateway: &Arc<GatewayState>, stream: TcpStream, address: SocketAddr, tls: Option<TlsAcceptor>) {
+    let (address, limits) = (address.ip(), &gateway.admission.limits);
     let signal = Arc::<EvictionSignal>::default();
-    let (permit, handshake) = match gateway.admission.limits.admit(address.ip(), &signal) {
-        Ok(admitted) => admitted,
-        Err(limit) => return gateway.metrics.refused(reason(limit)),
-    };
+    let deadline = Instant::now() + Duration::from_millis(gateway.config.limits.handshake_timeout_ms);
     let _ = stream.set_nodelay(true);
-    let accepted = Arc::new(AcceptedSocket {
-        gateway: gateway.clone(),
-        address: address.ip(),
-        permit: Mutex::new(Some(permit)),
-        handshake: Mutex::new(Some(handshake)),
-        signal,
-    });
-    gateway.tracker.spawn(async move {
-        tokio::select! {
-            () = handshake_and_serve(accepted.clone(), stream, tls) => {}
-            () = accepted.signal.evicted() => {
-                let in_handshake = accepted.handshake.lock().is_some();
-                accepted.gateway.metrics.refused(if in_handshake { "handshakes" } else { "http_unread" });
+    let socket = NewSocket { gateway: gateway.clone(), stream, tls, signal, deadline };
+    let refused = |limit| gateway.metrics.refused(reason(limit));
+    if gateway.config.is_proxy(address) {
+        match limits.admit_balancer(address, &socket.signal) {
+            Ok((permit, handshake)) => {
+                gateway.tracker.spawn(socket.serve_proxied(address, permit, handshake));
             }
+            Err(limit) => refused(limit),
         }
-    });
-}
-
-/// A handshake that fails or stalls is not logged: the address is counted, the socket is closed.
-async fn handshake_and_serve(accepted: Arc<AcceptedSocket>, stream: TcpStream, tls: Option<TlsAcceptor>) {
-    let limit = Duration::from_millis(accepted.gateway.config.limits.handshake_timeout_ms);
-    let deadline = Instant::now() + limit;
-    // As long as it is silent, a socket has neither buffers nor the state of a handshake. That it is readable says nothing yet: the
-    // runtime may say so of a socket that has sent nothing.
-    let mut first = [0];
-    let speaks = timeout_at(deadline, stream.peek(&mut first));
-    let Some(Ok(Ok(1))) = accepted.gateway.stop.run_until_cancelled(speaks).await else { return };
-    if let Some(handshake) = &*accepted.handshake.lock() {
-        handshake.spoke();
+        return;
     }
-    match tls {
-        None => serve(accepted, stream, limit).await,
-        Some(tls) => {
-            if let Ok(Ok(stream)) = timeout_at(deadline, tls.accept(stream)).await {
-                serve(accepted, stream, limit).await;
-            }
+    match limits.admit(address, &socket.signal) {
+        Ok(admitted) => {
+            gateway.tracker.spawn(socket.serve_client(address, admitted));
         }
+        Err(limit) => refused(limit),
     }
 }
 
