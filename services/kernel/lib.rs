@@ -44,7 +44,7 @@ pub use mesh::{
     CallTerm, Mesh, OnAnswer, PendingResponse, RemoteRoutes, RemoteService, ServiceRoutes, timed_out,
     unavailable,
 };
-pub use network::{AddressCounts, AddressLimit, CountedAddress, Network};
+pub use network::{AddressCounts, AddressLimit, CountedAddress, Network, is_private_address};
 pub use outbox::{
     DestinationState, NewMark, NewOutboxRow, Outbox, OutboxEntry, OutboxPage, OutboxRow, OutboxSender,
     OutboxSettings, OutboxWithdrawal, OwnedDestinations, PageOutcome, Retry, RowEnd, RowKind, SendFailure,

@@ -4,13 +4,17 @@ use super::limits::{now, per_minute, too_fast};
 use crate::address_limits::{AddressRates, AddressRefusal, KeyedRates, keyed_rates};
 use crate::config::LimitsConfig;
 use governor::Quota;
-use kernel::{AddressLimit, Aid, Bus, RpcError};
+use kernel::{AddressLimit, Aid, Bus, RpcError, is_private_address};
 use proto_schemas::{RateClass, RateKey};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_hours(24);
 
 pub struct RateClasses {
     classes: Vec<ClassLimit>,
@@ -24,6 +28,8 @@ struct ClassLimit {
     subjects: KeyedRates<String>,
     /// Of callers that are known by their address, with the AID they name where that is counted, too.
     addresses: AddressRates<Option<Aid>>,
+    /// For public addresses.
+    per_day: Option<AddressRates<Option<Aid>>>,
 }
 
 /// Whom a call is counted for, as far as it is known.
@@ -46,6 +52,7 @@ impl RateClasses {
                 addresses: AddressRates::new(AddressLimit::per_address(rate), |most| {
                     quota(class, rate, most)
                 }),
+                per_day: config.per_day(class).map(|limit| AddressRates::new(limit, per_day)),
             }
         };
         RateClasses { classes: all.map(limit).collect(), bus: bus.clone() }
@@ -67,6 +74,7 @@ impl RateClasses {
         for limit in &self.classes {
             limit.subjects.retain_recent();
             limit.addresses.forget_quiet();
+            limit.per_day.iter().for_each(AddressRates::forget_quiet);
         }
     }
 }
@@ -75,21 +83,38 @@ impl ClassLimit {
     async fn count_subject(&self, bus: &Bus, subject: &String) -> Result<(), RpcError> {
         let refused = |wait| too_fast(&format!("calls of {} of this agent", self.class.name), wait);
         self.subjects.check_key(subject).map_err(|until| refused(until.wait_time_from(now())))?;
-        let counted = bus.count(&format!("{}:{subject}", self.class.name), self.per_minute).await;
+        let counted = bus.count(&format!("{}:{subject}", self.class.name), self.per_minute, MINUTE).await;
         counted.map_err(refused)
     }
 
+    /// By minute and, where that is limited, by day: what is refused by minute does not count for the day.
     async fn count_address(&self, bus: &Bus, address: IpAddr, aid: Option<Aid>) -> Result<(), RpcError> {
-        let name = self.class.name;
-        let what = if aid.is_some() { format!("{name} for this agent") } else { name.to_owned() };
+        let what = if aid.is_some() { " for this agent" } else { "" };
         let refused = |refusal: AddressRefusal| {
-            too_fast(&format!("calls of {what} from {}", refusal.whose()), refusal.wait)
+            too_fast(&format!("calls of {}{what} from {}", self.class.name, refusal.whose()), refusal.wait)
         };
-        self.addresses.check(address, &aid).map_err(refused)?;
-        for (network, most) in self.addresses.limit().networks(address) {
-            let aid = aid.as_ref().map(Aid::as_str).unwrap_or_default();
-            let counted = bus.count(&format!("{name}:{network}:{aid}"), most).await;
-            counted.map_err(|wait| refused(AddressRefusal { network, wait }))?;
+        self.count_within(bus, MINUTE, &self.addresses, address, &aid).await.map_err(refused)?;
+        match self.per_day.as_ref().filter(|_| !is_private_address(address)) {
+            Some(per_day) => self.count_within(bus, DAY, per_day, address, &aid).await.map_err(refused),
+            None => Ok(()),
+        }
+    }
+
+    /// In this process, and then over all gateways.
+    async fn count_within(
+        &self,
+        bus: &Bus,
+        time: Duration,
+        rates: &AddressRates<Option<Aid>>,
+        address: IpAddr,
+        aid: &Option<Aid>,
+    ) -> Result<(), AddressRefusal> {
+        rates.check(address, aid)?;
+        let aid = aid.as_ref().map(Aid::as_str).unwrap_or_default();
+        for (network, most) in rates.limit().networks(address) {
+            let key = format!("{}:{}:{network}:{aid}", self.class.name, time.as_secs());
+            let counted = bus.count(&key, most, time).await;
+            counted.map_err(|wait| AddressRefusal { network, wait })?;
         }
         Ok(())
     }
@@ -110,6 +135,12 @@ fn quota(class: &RateClass, rate: u32, most: u32) -> Quota {
         Some(burst) => quota.allow_burst(burst),
         None => quota,
     }
+}
+
+/// A whole day's may come at once.
+fn per_day(most: u32) -> Quota {
+    let most = NonZeroU32::new(most).unwrap_or(NonZeroU32::MIN);
+    Quota::with_period(DAY / most.get()).map_or(Quota::per_hour(most), |quota| quota.allow_burst(most))
 }
 
 impl RateSubject<'_> {
@@ -138,7 +169,6 @@ mod tests {
     use governor::clock::FakeRelativeClock;
     use serde_json::json;
     use serde_json::value::to_raw_value;
-    use std::time::Duration;
 
     fn class(name: &str) -> &'static RateClass {
         let mut all = proto_schemas::namespaces().iter().flat_map(|namespace| namespace.rates);
@@ -191,5 +221,34 @@ mod tests {
         let all = |class: &RateClass, rate| quota(class, rate, rate).burst_size().get();
         assert_eq!(all(class("search.sync"), 30), 30);
         assert_eq!(all(class("search.query"), 6), 6, "the operator accepts fewer than the burst");
+    }
+
+    #[tokio::test]
+    async fn public_addresses_and_their_networks_register_so_many_a_day() {
+        let settings = "limits.registrations_per_day = 2\nlimits.registrations_per_day_per_prefix = 3";
+        let config = Config::parse(settings, &crate::config::test_services()).unwrap();
+        let classes = RateClasses::new(&config.limits, &Bus::local());
+        let registers = async |address: &str| {
+            let subject = RateSubject { address: address.parse().unwrap(), subject: None, params: None };
+            classes.within(class("auth.register"), subject).await
+        };
+        for (client, neighbour, other) in [
+            ("198.51.100.7", "198.51.100.8", "198.51.101.7"),
+            ("2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:100::1"),
+        ] {
+            registers(client).await.unwrap();
+            registers(client).await.unwrap();
+            let refused = registers(client).await.unwrap_err();
+            let wait = refused.data("retry_after_ms").and_then(serde_json::Value::as_u64).unwrap();
+            assert!((43_000_000..43_200_001).contains(&wait), "half a day: {wait}");
+            registers(neighbour).await.unwrap();
+            assert!(registers(neighbour).await.unwrap_err().to_string().contains("network"));
+            registers(other).await.unwrap();
+        }
+        for address in ["127.0.0.1", "10.0.0.1", "::1", "fd00::1", "169.254.0.1"] {
+            for _ in 0..10 {
+                registers(address).await.unwrap();
+            }
+        }
     }
 }

@@ -99,8 +99,6 @@ impl Config {
         }
         for (name, slots) in [
             ("handshakes", limits.handshakes),
-            ("handshakes_per_address", limits.handshakes_per_address as usize),
-            ("handshakes_per_prefix", limits.handshakes_per_prefix as usize),
             ("preauth_frame_bytes", limits.preauth_frame_bytes),
             ("array_in_flight", limits.array_in_flight.into()),
             ("cpu_waiting", limits.cpu_waiting),
@@ -125,9 +123,13 @@ impl Config {
             );
         }
         let rates = [
+            ("handshakes_per_address", limits.handshakes_per_address),
+            ("handshakes_per_prefix", limits.handshakes_per_prefix),
             ("connects_per_second", limits.connects_per_second),
             ("http_per_second", limits.http_per_second),
             ("registrations_per_minute", limits.registrations_per_minute),
+            ("registrations_per_day", limits.registrations_per_day),
+            ("registrations_per_day_per_prefix", limits.registrations_per_day_per_prefix),
             ("logins_per_minute", limits.logins_per_minute),
             ("login_failures_per_minute", limits.login_failures_per_minute),
             ("login_failures_per_prefix", limits.login_failures_per_prefix),
@@ -179,6 +181,7 @@ mod tests {
         );
         assert!(says("status.token = 'short'").contains("status.token"));
         assert!(says("listen = ['nowhere']").contains("nowhere"));
+        assert!(says("proxies = ['10.0.0.0/99']").contains("10.0.0.0/99"));
         assert!(says("federation.resolve = { 'x.example' = 'nowhere' }").contains("federation.resolve"));
         for name in ["auth", "nothing"] {
             let sentence = says(&format!("federation.namespaces = ['message', '{name}']"));

@@ -1,7 +1,7 @@
 //! How much the gateway accepts, from whom, and how long it waits.
 
 use super::Config;
-use kernel::CpuLimits;
+use kernel::{AddressLimit, CpuLimits};
 use proto_schemas::RateClass;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -31,6 +31,10 @@ pub struct LimitsConfig {
     pub http_per_second: u32,
     /// `auth.create_aid` from one address.
     pub registrations_per_minute: u32,
+    /// `auth.create_aid` from one address and from one network (the /24 of an IPv4 address, the /56 of an IPv6 address), per day.
+    /// Loopback and private addresses are not counted by day.
+    pub registrations_per_day: u32,
+    pub registrations_per_day_per_prefix: u32,
     /// Login calls for one AID from one address.
     pub logins_per_minute: u32,
     /// Logins, refreshes and hellos of other gateways that fail, from one address and from one network (the /24 of an IPv4
@@ -109,6 +113,12 @@ impl LimitsConfig {
             time_per_minute: Duration::from_millis(self.cpu_ms_per_minute),
         }
     }
+
+    /// What is accepted of a rate class from a public address within a day, where that is limited.
+    pub fn per_day(&self, class: &RateClass) -> Option<AddressLimit> {
+        let limit = AddressLimit::per_address(self.registrations_per_day);
+        (class.name == "auth.register").then(|| limit.per_network(self.registrations_per_day_per_prefix))
+    }
 }
 
 impl Default for LimitsConfig {
@@ -125,6 +135,8 @@ impl Default for LimitsConfig {
             connects_per_second: 2_000,
             http_per_second: 500,
             registrations_per_minute: 600,
+            registrations_per_day: 1_000,
+            registrations_per_day_per_prefix: 5_000,
             logins_per_minute: 120,
             login_failures_per_minute: 300,
             login_failures_per_prefix: 1_200,

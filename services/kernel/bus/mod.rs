@@ -65,9 +65,9 @@ impl Bus {
 
     /// Counts something over all processes: `Err` says how long to wait. In one process its own limits are enough, and so
     /// they are while Redis is away.
-    pub async fn count(&self, what: &str, per_minute: u32) -> Result<(), Duration> {
+    pub async fn count(&self, what: &str, most: u32, time: Duration) -> Result<(), Duration> {
         match &self.redis {
-            Some(redis) => redis.count(what, per_minute).await,
+            Some(redis) => redis.count(what, most, time).await,
             None => Ok(()),
         }
     }

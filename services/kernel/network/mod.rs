@@ -62,6 +62,16 @@ impl Network {
     }
 }
 
+/// Whether it is a loopback, private or link-local address, which does not say who has it: many clients may, or a proxy of the operator.
+pub fn is_private_address(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
+        IpAddr::V6(address) => {
+            address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
+        }
+    }
+}
+
 impl AddressLimit {
     pub fn per_address(most: u32) -> AddressLimit {
         AddressLimit { per_address: most, per_network: None }

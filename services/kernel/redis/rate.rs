@@ -19,12 +19,13 @@ redis.call('SET', KEYS[1], string.format('%.3f', full), 'PX', math.ceil(full - n
 return 0";
 
 impl RedisContext {
-    /// Counts one more of something that may happen `per_minute` times a minute. `Err` says how long to wait.
-    pub(crate) async fn count(&self, what: &str, per_minute: u32) -> Result<(), Duration> {
+    /// Counts one more of something that may happen `most` times within this time. `Err` says how long to wait.
+    pub(crate) async fn count(&self, what: &str, most: u32, time: Duration) -> Result<(), Duration> {
         let Some(connection) = self.connection.now() else { return Ok(()) };
-        let rate = per_minute.max(1);
+        let most = most.max(1);
+        let every_ms = time.as_secs_f64() * 1000.0 / f64::from(most);
         let mut script = redis::cmd("EVAL");
-        script.arg(SCRIPT).arg(1).arg(self.keys.rate(what)).arg(60_000.0 / f64::from(rate)).arg(rate);
+        script.arg(SCRIPT).arg(1).arg(self.keys.rate(what)).arg(every_ms).arg(most);
         match tokio::time::timeout(COUNT_TIMEOUT, connection.ask::<u64>(&script)).await {
             Ok(Ok(0)) | Err(_) => Ok(()),
             Ok(Ok(wait_ms)) => Err(Duration::from_millis(wait_ms)),

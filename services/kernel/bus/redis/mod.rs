@@ -136,8 +136,8 @@ impl RedisBus {
         self.0.subscriptions.on_resync(listener);
     }
 
-    pub(super) async fn count(&self, what: &str, per_minute: u32) -> Result<(), Duration> {
-        self.0.redis.count(what, per_minute).await
+    pub(super) async fn count(&self, what: &str, most: u32, time: Duration) -> Result<(), Duration> {
+        self.0.redis.count(what, most, time).await
     }
 }
 

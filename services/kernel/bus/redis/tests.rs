@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
+const MINUTE: Duration = Duration::from_secs(60);
 const PORT: u16 = 26_379;
 
 /// A Redis of the test's own, on an address of loopback that no other test uses: its port is free there, also after a restart.
@@ -415,16 +416,16 @@ async fn a_limit_holds_over_processes_and_without_redis_each_has_its_own() {
         process(settings(&server.url(), &issuer, true)).await,
     ];
     for attempt in 0..4 {
-        gateways[attempt % 2].redis.bus().count("login:alice", 4).await.unwrap();
+        gateways[attempt % 2].redis.bus().count("login:alice", 4, MINUTE).await.unwrap();
     }
     for gateway in &gateways {
-        let wait = gateway.redis.bus().count("login:alice", 4).await.unwrap_err();
+        let wait = gateway.redis.bus().count("login:alice", 4, MINUTE).await.unwrap_err();
         assert!(wait > Duration::ZERO && wait <= Duration::from_secs(15), "{wait:?}");
-        gateway.redis.bus().count("login:bobb", 4).await.unwrap();
+        gateway.redis.bus().count("login:bobb", 4, MINUTE).await.unwrap();
     }
     server.kill();
     until("it is noticed", || !gateways[0].redis.stats().up).await;
-    gateways[0].redis.bus().count("login:alice", 4).await.unwrap();
+    gateways[0].redis.bus().count("login:alice", 4, MINUTE).await.unwrap();
 }
 
 #[tokio::test]
