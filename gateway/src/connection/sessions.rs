@@ -232,6 +232,11 @@ impl Sessions {
         all
     }
 
+    /// The address of each session.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        self.connections.lock().agents.values().flatten().map(|connection| connection.address).collect()
+    }
+
     pub fn counts(&self) -> SessionCounts {
         let connections = self.connections.lock();
         let sessions = || connections.agents.values().flatten();

@@ -1,6 +1,7 @@
 //! Calls of `gateway`: what the services and the operator ask of it.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -255,6 +256,19 @@ pub struct GatewayStatus {
     pub long_sessions: usize,
     pub short_sessions: usize,
     pub domain_sessions: usize,
+    pub client_addresses: ClientAddresses,
     pub outbox_bytes: usize,
     pub namespaces: BTreeMap<String, String>,
+}
+
+/// The addresses that clients with a session seem to have.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClientAddresses {
+    pub sessions: usize,
+    /// Those that come from a private address, loopback among them.
+    pub private_sessions: usize,
+    /// The address that most of them have, and how many have it.
+    pub largest: Option<IpAddr>,
+    pub largest_sessions: usize,
 }

@@ -1,5 +1,6 @@
 //! `aund doctor`: checks everything a server needs, and says what to do about what is missing.
 
+mod addresses;
 mod known_keys;
 
 use crate::output;
@@ -44,6 +45,7 @@ pub(in crate::cli) async fn run(config: Config) -> anyhow::Result<()> {
         ("keys", known_keys::check(&config, running).await),
         ("trust", trust(&config.data, running).await),
     ]);
+    outcomes.extend(addresses::check(&config).await.map(|outcome| ("clients", outcome)));
     for at in &config.listen {
         outcomes.push(("port", port(*at, running)));
     }
