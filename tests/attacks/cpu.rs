@@ -22,7 +22,7 @@ const MANY_CALLS: &str = "limits.preauth_calls = 100000\nlimits.auth_timeout_ms 
 const SOCKETS: usize = 4;
 
 /// A certificate as this server issues them, on the slower curve, by an authority that has only its name.
-fn made_up(pki: &Pki, name: &str) -> TestIdentity {
+pub(super) fn made_up(pki: &Pki, name: &str) -> TestIdentity {
     let key = Key::generate(Curve::P384);
     let url = format!("http://{ISSUER}/");
     let urls = Urls { ca_issuers: url.clone(), ocsp: url.clone(), crl: url };
@@ -66,12 +66,12 @@ async fn hellos_from(
     stream::iter(each).buffer_unordered(SOCKETS).collect().await
 }
 
-async fn log_in(socket: &TestSocket, who: &TestIdentity) -> Result<Value, Value> {
+pub(super) async fn log_in(socket: &TestSocket, who: &TestIdentity) -> Result<Value, Value> {
     let begun = socket.try_call("auth.aid_login1", &who.login1()).await?;
     socket.try_call("auth.aid_login2", &who.login2(&begun)).await
 }
 
-fn is_rate_limit(error: &Value) -> bool {
+pub(super) fn is_rate_limit(error: &Value) -> bool {
     error["code"] == -32029 && error["data"]["retry_after_ms"].as_u64().is_some_and(|ms| ms >= 1)
 }
 

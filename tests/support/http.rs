@@ -122,19 +122,27 @@ impl TestServer {
         root: &Certificate,
         name: &str,
     ) -> std::io::Result<Box<dyn TestByteStream>> {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from(root.der().to_vec())).expect("a root can be trusted");
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("ring speaks TLS")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let name = ServerName::try_from(name.to_owned()).expect("a name for TLS");
-        let stream = self.dial(self.tls_port).await?;
-        let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
-        Ok(Box::new(within("a TLS handshake", handshake).await?))
+        tls_over(self.dial(self.tls_port).await?, root, name).await
     }
+}
+
+/// TLS to this name on a connection, by a client that trusts one root and nobody else.
+pub async fn tls_over(
+    stream: TcpStream,
+    root: &Certificate,
+    name: &str,
+) -> std::io::Result<Box<dyn TestByteStream>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(root.der().to_vec())).expect("a root can be trusted");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("ring speaks TLS")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from(name.to_owned()).expect("a name for TLS");
+    let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
+    Ok(Box::new(within("a TLS handshake", handshake).await?))
 }
 
 /// Asks over the socket in the data folder of a server.

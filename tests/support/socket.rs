@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
-use tokio::net::TcpSocket;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Mutex;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
@@ -37,7 +37,7 @@ pub(super) struct SocketState {
 impl TestServer {
     /// A fresh socket without TLS.
     pub async fn socket(&self) -> TestSocket {
-        TestSocket::open(Box::new(self.tcp().await), &format!("ws://gateway.{}/aun", self.issuer)).await
+        self.socket_over(self.tcp().await).await
     }
 
     /// A fresh socket from this address of the loopback network: limits count by address.
@@ -46,6 +46,11 @@ impl TestServer {
         socket.bind((source, 0).into()).expect("an address of the loopback network");
         let dial = socket.connect((self.host(), self.plain_port).into());
         let stream = within("a connection", dial).await.expect("the server accepts connections");
+        self.socket_over(stream).await
+    }
+
+    /// A socket on a connection without TLS.
+    pub async fn socket_over(&self, stream: TcpStream) -> TestSocket {
         TestSocket::open(Box::new(stream), &format!("ws://gateway.{}/aun", self.issuer)).await
     }
 
@@ -55,7 +60,7 @@ impl TestServer {
         socket.set_recv_buffer_size(4096).expect("a size");
         let dial = socket.connect((self.host(), self.plain_port).into());
         let stream = within("a connection", dial).await.expect("the server accepts connections");
-        TestSocket::open(Box::new(stream), &format!("ws://gateway.{}/aun", self.issuer)).await
+        self.socket_over(stream).await
     }
 
     /// A fresh socket with TLS, to a server that can be trusted.

@@ -4,6 +4,7 @@ use super::{AcceptedSocket, proxied, reason, serve};
 use crate::admission::SocketPermit;
 use crate::gateway::GatewayState;
 use crate::shared_limits::HandshakeSlot;
+use kernel::EvictionSignal;
 use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::sync::Arc;
