@@ -191,7 +191,7 @@ async fn an_address_and_its_network_register_so_many_agents_per_day() {
         let params = json!({ "aid": format!("{name}.{ISSUER}"), "public_key": key });
         socket_of(&server, client).await.try_call("auth.create_aid", &params).await
     };
-    for (subnet, (client, neighbour, other)) in [
+    for (subnet, (client, beside, elsewhere)) in [
         ("198.51.100.7", "198.51.100.8", "203.0.113.7"),
         ("2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:100::1"),
     ]
@@ -204,10 +204,10 @@ async fn an_address_and_its_network_register_so_many_agents_per_day() {
         let refused = register(client, &named("third")).await.expect_err("an address may register two");
         assert!(is_rate_limit(&refused), "{refused}");
         assert!(refused["data"]["retry_after_ms"].as_u64().is_some_and(|ms| ms > 3_600_000), "{refused}");
-        register(neighbour, &named("neighbour")).await.expect("the third of the network");
-        let refused = register(neighbour, &named("fourth")).await.expect_err("a network may register three");
+        register(beside, &named("beside")).await.expect("the third of the network");
+        let refused = register(beside, &named("fourth")).await.expect_err("a network may register three");
         assert!(refused["message"].as_str().is_some_and(|text| text.contains("network")), "{refused}");
-        register(other, &named("other")).await.expect("another network");
+        register(elsewhere, &named("elsewhere")).await.expect("another network");
     }
     for n in 0..4 {
         register("10.0.0.7", &format!("private{n}")).await.expect("private addresses are not counted by day");

@@ -49,7 +49,7 @@ mod tests {
     use std::num::NonZeroU32;
 
     #[test]
-    fn what_one_address_is_refused_does_not_count_for_its_neighbours() {
+    fn what_one_address_is_refused_does_not_count_for_others_of_its_network() {
         let quota = |most| Quota::per_hour(NonZeroU32::new(most).unwrap());
         let rates = AddressRates::new(AddressLimit::per_address(2), quota);
         let check = |address: &str, key: u8| rates.check(address.parse().unwrap(), &key);
@@ -58,8 +58,8 @@ mod tests {
         }
         assert!(check("2001:db8::2", 2).is_ok(), "another key");
         for n in 1..4 {
-            let neighbour = format!("2001:db8:0:{n}::1");
-            assert!(check(&neighbour, 1).is_ok() && check(&neighbour, 1).is_ok(), "{neighbour}");
+            let other = format!("2001:db8:0:{n}::1");
+            assert!(check(&other, 1).is_ok() && check(&other, 1).is_ok(), "{other}");
         }
         let refused = check("2001:db8:0:9::1", 1).unwrap_err();
         assert_eq!(

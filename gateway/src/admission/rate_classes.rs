@@ -232,7 +232,7 @@ mod tests {
             let subject = RateSubject { address: address.parse().unwrap(), subject: None, params: None };
             classes.within(class("auth.register"), subject).await
         };
-        for (client, neighbour, other) in [
+        for (client, beside, elsewhere) in [
             ("198.51.100.7", "198.51.100.8", "198.51.101.7"),
             ("2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:100::1"),
         ] {
@@ -241,9 +241,9 @@ mod tests {
             let refused = registers(client).await.unwrap_err();
             let wait = refused.data("retry_after_ms").and_then(serde_json::Value::as_u64).unwrap();
             assert!((43_000_000..43_200_001).contains(&wait), "half a day: {wait}");
-            registers(neighbour).await.unwrap();
-            assert!(registers(neighbour).await.unwrap_err().to_string().contains("network"));
-            registers(other).await.unwrap();
+            registers(beside).await.unwrap();
+            assert!(registers(beside).await.unwrap_err().to_string().contains("network"));
+            registers(elsewhere).await.unwrap();
         }
         for address in ["127.0.0.1", "10.0.0.1", "::1", "fd00::1", "169.254.0.1"] {
             for _ in 0..10 {

@@ -16,7 +16,7 @@ const LARGEST: usize = 536;
 
 /// What a connection begins with.
 #[derive(Debug, PartialEq, Eq)]
-enum HeaderBytes {
+enum ProxyBytes {
     /// Without a client the connection is one of the balancer itself, such as a health check.
     Header {
         bytes: usize,
@@ -34,9 +34,9 @@ pub(super) async fn client_address(stream: &mut TcpStream, balancer: IpAddr) -> 
         // Only looked at first, because what follows a header belongs to TLS or HTTP.
         let seen = read + stream.peek(&mut header[read..]).await?;
         let (bytes, client) = match parse(&header[..seen]) {
-            HeaderBytes::Header { bytes, client } => (bytes, Some(client.unwrap_or(balancer))),
-            HeaderBytes::Unfinished if seen > read => (seen, None),
-            HeaderBytes::Unfinished | HeaderBytes::Invalid => return Ok(None),
+            ProxyBytes::Header { bytes, client } => (bytes, Some(client.unwrap_or(balancer))),
+            ProxyBytes::Unfinished if seen > read => (seen, None),
+            ProxyBytes::Unfinished | ProxyBytes::Invalid => return Ok(None),
         };
         stream.read_exact(&mut header[read..bytes]).await?;
         if client.is_some() {
@@ -47,22 +47,22 @@ pub(super) async fn client_address(stream: &mut TcpStream, balancer: IpAddr) -> 
     Ok(None)
 }
 
-fn parse(bytes: &[u8]) -> HeaderBytes {
+fn parse(bytes: &[u8]) -> ProxyBytes {
     let config = ParseConfig { include_tlvs: false, ..ParseConfig::default() };
     let (header, length) = match ProxyHeader::parse(bytes, config) {
         Ok(parsed) => parsed,
-        Err(Error::BufferTooShort) => return HeaderBytes::Unfinished,
-        Err(_) => return HeaderBytes::Invalid,
+        Err(Error::BufferTooShort) => return ProxyBytes::Unfinished,
+        Err(_) => return ProxyBytes::Invalid,
     };
     if bytes.starts_with(b"P") && length > LARGEST_V1 {
-        return HeaderBytes::Invalid;
+        return ProxyBytes::Invalid;
     }
     match header.proxied_address() {
-        None => HeaderBytes::Header { bytes: length, client: None },
+        None => ProxyBytes::Header { bytes: length, client: None },
         Some(ProxiedAddress { protocol: Protocol::Stream, source, .. }) => {
-            HeaderBytes::Header { bytes: length, client: Some(source.ip().to_canonical()) }
+            ProxyBytes::Header { bytes: length, client: Some(source.ip().to_canonical()) }
         }
-        Some(_) => HeaderBytes::Invalid,
+        Some(_) => ProxyBytes::Invalid,
     }
 }
 
@@ -79,8 +79,8 @@ mod tests {
         [V2, &[command, family], &length, rest].concat()
     }
 
-    fn header(bytes: usize, client: Option<&str>) -> HeaderBytes {
-        HeaderBytes::Header { bytes, client: client.map(|client| client.parse().unwrap()) }
+    fn header(bytes: usize, client: Option<&str>) -> ProxyBytes {
+        ProxyBytes::Header { bytes, client: client.map(|client| client.parse().unwrap()) }
     }
 
     #[test]
@@ -119,11 +119,11 @@ mod tests {
             &short,
         ];
         for bytes in invalid {
-            assert_eq!(parse(bytes), HeaderBytes::Invalid, "{}", bytes.escape_ascii());
+            assert_eq!(parse(bytes), ProxyBytes::Invalid, "{}", bytes.escape_ascii());
         }
         assert_eq!(
             parse(&v2(0x21, 0x00, &[0; LARGEST])[..LARGEST]),
-            HeaderBytes::Unfinished,
+            ProxyBytes::Unfinished,
             "and it is full"
         );
     }
@@ -145,16 +145,16 @@ mod tests {
             .unwrap();
             let client = Some(source.ip().to_canonical());
             let with_more = [&bytes[..length], &after].concat();
-            prop_assert_eq!(parse(&with_more), HeaderBytes::Header { bytes: length, client });
+            prop_assert_eq!(parse(&with_more), ProxyBytes::Header { bytes: length, client });
             for part in 1..length {
-                prop_assert_eq!(parse(&bytes[..part]), HeaderBytes::Unfinished);
+                prop_assert_eq!(parse(&bytes[..part]), ProxyBytes::Unfinished);
             }
         }
 
         #[test]
         fn any_bytes_are_parsed_without_a_panic(start in 0..3_usize, bytes in prop::collection::vec(any::<u8>(), 0..600)) {
             let bytes = [[&b""[..], b"PROXY ", V2][start], &bytes].concat();
-            if let HeaderBytes::Header { bytes: length, .. } = parse(&bytes) {
+            if let ProxyBytes::Header { bytes: length, .. } = parse(&bytes) {
                 prop_assert!(length <= bytes.len());
             }
         }

@@ -91,8 +91,8 @@ impl AddressLimit {
     /// The networks for which an address counts, each with what it may have, the narrowest first. In the order of
     /// [`numbers`](Self::numbers), of which an IPv4 address has the first one or two.
     ///
-    /// A limit asks them in this order and stops at the first that refuses: what one address is refused does not count for its
-    /// neighbours.
+    /// A limit asks them in this order and stops at the first that refuses: what one address is refused does not count for
+    /// others of its network.
     pub fn networks(self, address: IpAddr) -> impl Iterator<Item = (Network, u32)> {
         let levels = match (address.to_canonical(), self.per_network) {
             (IpAddr::V6(_), _) => 3,
