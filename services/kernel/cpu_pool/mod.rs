@@ -168,7 +168,7 @@ mod tests {
     use std::net::IpAddr;
 
     fn address(last: u8) -> CpuOwner {
-        CpuOwner::Address(IpAddr::from([10, 0, 0, last]))
+        CpuOwner::of_address(IpAddr::from([10, 0, 0, last]))
     }
 
     fn agent(name: &str) -> CpuOwner {

@@ -1,6 +1,6 @@
 //! For whom something is computed.
 
-use crate::{Aid, Caller};
+use crate::{Aid, Caller, Network};
 use std::net::IpAddr;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -8,13 +8,18 @@ pub enum CpuOwner {
     Agent(Aid),
     /// Agents and services of another domain: it can invent as many as it likes.
     Domain(String),
-    /// Who has not logged in.
-    Address(IpAddr),
+    /// Who has not logged in. An IPv6 /64 is one address.
+    Address(Network),
     /// Nobody else.
     Server,
 }
 
 impl CpuOwner {
+    /// Who has not logged in.
+    pub fn of_address(address: IpAddr) -> CpuOwner {
+        CpuOwner::Address(Network::of_one(address))
+    }
+
     /// Whoever calls.
     pub fn of(caller: &Caller) -> CpuOwner {
         match caller {

@@ -159,7 +159,7 @@ impl Federation {
     ) -> Result<PeerGateway, RpcError> {
         let (federation, hello) = (self.clone(), hello.clone());
         let checked =
-            self.cpu.run(CpuOwner::Address(address), move || hello.check_proof(&federation.trust, now));
+            self.cpu.run(CpuOwner::of_address(address), move || hello.check_proof(&federation.trust, now));
         checked.await?
     }
 
