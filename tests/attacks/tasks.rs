@@ -8,7 +8,7 @@ use crate::support::TestServer;
 async fn who_fills_a_list_of_open_tasks_keeps_nobody_out() {
     let server = TestServer::with("task.open_tasks = 20").await;
     let (worker, mallory) = (server.agent("worker").await, server.agent("mallory").await);
-    let task = json!({ "to": worker.aid, "input": { "type": "text", "content": "work" } });
+    let task = json!({ "to": worker.aid(), "input": { "type": "text", "content": "work" } });
     for _ in 0..20 {
         mallory.call("task.create", &task).await;
     }
