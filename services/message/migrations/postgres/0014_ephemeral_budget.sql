@@ -54,23 +54,38 @@ CREATE FUNCTION shelf_forget_evicted(of_kind TEXT, of_key TEXT) RETURNS VOID LAN
     AND NOT EXISTS (SELECT 1 FROM shelf WHERE kind = of_kind AND key = of_key)
 $$;
 
--- While more is held than may be, the payer that holds most loses its oldest row. Rows that another transaction is removing are
--- passed over, not waited for: that one waits for the sums of the kind, which are locked here.
-CREATE FUNCTION shelf_evict(of_kind TEXT, total BIGINT, most BIGINT) RETURNS VOID LANGUAGE plpgsql AS $$
+-- While more is held than may be, the payer that holds most loses its oldest rows, until it holds no more than the next one or enough is
+-- gone. At least an eighth of what is too much goes at once: many payers that hold equally much take a few steps, not one for each row.
+-- Rows that another transaction is removing are passed over, not waited for: that one waits for the sums of the kind, which are locked
+-- here.
+CREATE FUNCTION shelf_evict(of_kind TEXT, total BIGINT, most BIGINT) RETURNS VOID LANGUAGE plpgsql
+-- The oldest are read in the order of their index, whatever the planner knows of the table.
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 DECLARE
-    largest TEXT;
+    largest RECORD;
     oldest RECORD;
+    due BIGINT;
+    gone BIGINT;
 BEGIN
     WHILE total > most LOOP
-        SELECT payer INTO largest FROM shelf_held WHERE kind = of_kind ORDER BY bytes DESC LIMIT 1;
-        SELECT key, number, bytes INTO oldest FROM shelf WHERE kind = of_kind AND payer = largest
-        ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED;
-        EXIT WHEN NOT FOUND;
-        DELETE FROM shelf WHERE kind = of_kind AND key = oldest.key AND number = oldest.number;
-        total := shelf_count(of_kind, largest, -oldest.bytes);
-        INSERT INTO shelf_evicted AS e (kind, key, evicted) VALUES (of_kind, oldest.key, 1)
-        ON CONFLICT (kind, key) DO UPDATE SET evicted = e.evicted + 1;
-        PERFORM shelf_forget_evicted(of_kind, oldest.key);
+        SELECT h.payer, h.bytes - COALESCE((
+            SELECT n.bytes FROM shelf_held AS n WHERE n.kind = of_kind ORDER BY n.bytes DESC OFFSET 1 LIMIT 1), 0) AS lead
+        INTO largest FROM shelf_held AS h WHERE h.kind = of_kind ORDER BY h.bytes DESC LIMIT 1;
+        due := LEAST(total - most, GREATEST(largest.lead, (total - most + 7) / 8));
+        gone := 0;
+        FOR oldest IN
+            SELECT key, number, bytes FROM shelf WHERE kind = of_kind AND payer = largest.payer
+            ORDER BY number LIMIT 1000 FOR UPDATE SKIP LOCKED
+        LOOP
+            DELETE FROM shelf WHERE kind = of_kind AND key = oldest.key AND number = oldest.number;
+            INSERT INTO shelf_evicted AS e (kind, key, evicted) VALUES (of_kind, oldest.key, 1)
+            ON CONFLICT (kind, key) DO UPDATE SET evicted = e.evicted + 1;
+            PERFORM shelf_forget_evicted(of_kind, oldest.key);
+            gone := gone + oldest.bytes;
+            EXIT WHEN gone >= due;
+        END LOOP;
+        EXIT WHEN gone = 0;
+        total := shelf_count(of_kind, largest.payer, -gone);
     END LOOP;
 END $$;
 
@@ -78,8 +93,11 @@ END $$;
 CREATE FUNCTION shelf_added() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 DECLARE
     total BIGINT := shelf_count(NEW.kind, NEW.payer, NEW.bytes);
+    most BIGINT := current_setting('aund.shelf_' || NEW.kind);
 BEGIN
-    PERFORM shelf_evict(NEW.kind, total, CAST(current_setting('aund.shelf_' || NEW.kind) AS BIGINT));
+    IF total > most THEN
+        PERFORM shelf_evict(NEW.kind, total, most);
+    END IF;
     RETURN NULL;
 END $$;
 CREATE CONSTRAINT TRIGGER shelf_added AFTER INSERT ON shelf DEFERRABLE INITIALLY DEFERRED
