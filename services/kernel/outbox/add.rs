@@ -1,7 +1,7 @@
 //! Writes rows with a payload, in the transaction of their cause.
 
 use super::Outbox;
-use super::rows::{EndCounts, NewOutboxRow, RemovedRow, row_bytes};
+use super::rows::{EndCounts, NewOutboxRow, RemovedRow, row_bytes, unsearched};
 use crate::json_rows::{self, Column};
 use serde::Serialize;
 use sqlx::{Any, AnyConnection, AssertSqlSafe};
@@ -116,11 +116,7 @@ impl Outbox {
         destination: &str,
         written: &[WrittenRow<'_>],
     ) -> sqlx::Result<()> {
-        let text = format!(
-            "DELETE FROM {} WHERE destination = $1 AND subject = $2 AND position <= $3 AND key <> $4
-             RETURNING key, bytes, owner, created_at, '' AS data",
-            self.tables.rows
-        );
+        let text = self.replace_statement();
         for row in written.iter().filter(|row| row.destination == destination) {
             let Some(subject) = &row.subject else { continue };
             let replaced: Vec<RemovedRow> = sqlx::query_as::<Any, RemovedRow>(AssertSqlSafe(text.as_str()))
@@ -133,6 +129,15 @@ impl Outbox {
             self.count_removed(tx, destination, &replaced, EndCounts::default()).await?;
         }
         Ok(())
+    }
+
+    pub(super) fn replace_statement(&self) -> String {
+        format!(
+            "DELETE FROM {} WHERE destination = $1 AND subject = $2 AND {} <= $3 AND key <> $4
+             RETURNING key, bytes, owner, created_at, '' AS data",
+            self.tables.rows,
+            unsearched(self.db.engine(), "position")
+        )
     }
 
     fn written<'a>(&self, row: &'a NewOutboxRow) -> WrittenRow<'a> {

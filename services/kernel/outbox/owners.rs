@@ -46,26 +46,7 @@ impl Outbox {
     /// The owners whose turn is next, in the order of their turns. Marks that are not due are stepped over one by one: they are
     /// those of the last moments.
     async fn next_owners(&self, turn: &SendTurn, until: i64) -> sqlx::Result<Vec<String>> {
-        let rows = &self.tables.rows;
-        // Each step is one search of the index for the next name.
-        let lap = |name: &str, first: &str, next: &str| {
-            let due = format!("FROM {rows} AS waits WHERE waits.destination = $1 AND waits.position <= $2");
-            format!(
-                "{name}(owner, nth) AS (
-                     SELECT MIN(waits.owner), 1 {due} AND {first}
-                     UNION ALL
-                     SELECT (SELECT MIN(waits.owner) {due} AND waits.owner > {name}.owner {next}), {name}.nth + 1
-                     FROM {name} WHERE {name}.owner IS NOT NULL AND {name}.nth < $4)"
-            )
-        };
-        let text = format!(
-            "WITH RECURSIVE {}, {}
-             SELECT owner FROM (SELECT owner, 1 AS lap, nth FROM later UNION ALL SELECT owner, 2, nth FROM earlier) AS turn
-             WHERE owner IS NOT NULL ORDER BY lap, nth LIMIT $4",
-            lap("later", "waits.owner > $3", ""),
-            lap("earlier", "waits.owner <= $3", "AND waits.owner <= $3")
-        );
-        sqlx::query_scalar(AssertSqlSafe(text))
+        sqlx::query_scalar(AssertSqlSafe(self.owners_statement()))
             .bind(turn.lease.row())
             .bind(until)
             .bind(turn.last_owner.as_str())
@@ -82,27 +63,11 @@ impl Outbox {
         owners: &[String],
         until: i64,
     ) -> sqlx::Result<Vec<WaitingRow>> {
-        let rows = &self.tables.rows;
-        let of_owner = |columns: &str, owner: &str| {
-            format!(
-                "SELECT {columns} FROM {rows} AS first WHERE first.destination = $1 AND first.owner = {owner}
-                     AND first.position <= $3 ORDER BY first.position, first.key LIMIT $4"
-            )
-        };
-        let text = match self.db.engine() {
-            Engine::Sqlite => format!(
-                "SELECT waits.owner, waits.key, waits.position, waits.bytes FROM json_each($2) AS turn
-                 CROSS JOIN {rows} AS waits ON waits.rowid IN ({})",
-                of_owner("first.rowid", "turn.value")
-            ),
-            Engine::Postgres => format!(
-                "SELECT waits.owner, waits.key, waits.position, waits.bytes
-                 FROM json_array_elements_text(CAST($2 AS json)) AS turn(owner) CROSS JOIN LATERAL ({}) AS waits",
-                of_owner("first.owner, first.key, first.position, first.bytes", "turn.owner")
-            ),
-        };
-        let share = self.settings.page_rows.div_ceil(owners.len().max(1));
-        sqlx::query_as::<Any, WaitingRow>(AssertSqlSafe(text))
+        if owners.is_empty() {
+            return Ok(Vec::new());
+        }
+        let share = self.settings.page_rows.div_ceil(owners.len());
+        sqlx::query_as::<Any, WaitingRow>(AssertSqlSafe(self.first_rows_statement()))
             .bind(destination)
             .bind(json_rows::text(&owners)?)
             .bind(until)
@@ -128,6 +93,50 @@ impl Outbox {
         let mut rows: Vec<OutboxRow> = found.into_iter().filter(|row| row.position <= until).collect();
         rows.sort_by(|one, other| (one.position, &one.key).cmp(&(other.position, &other.key)));
         Ok(rows)
+    }
+
+    /// Those after the one who had the last turn, then the others. Each step is one search of the index for the next name.
+    pub(super) fn owners_statement(&self) -> String {
+        let rows = &self.tables.rows;
+        let lap = |name: &str, first: &str, next: &str| {
+            let due = format!("FROM {rows} AS waits WHERE waits.destination = $1 AND waits.position <= $2");
+            format!(
+                "{name}(owner, nth) AS (
+                     SELECT MIN(waits.owner), 1 {due} AND {first}
+                     UNION ALL
+                     SELECT (SELECT MIN(waits.owner) {due} AND waits.owner > {name}.owner {next}), {name}.nth + 1
+                     FROM {name} WHERE {name}.owner IS NOT NULL AND {name}.nth < $4)"
+            )
+        };
+        format!(
+            "WITH RECURSIVE {}, {}
+             SELECT owner FROM (SELECT owner, 1 AS lap, nth FROM later UNION ALL SELECT owner, 2, nth FROM earlier) AS turn
+             WHERE owner IS NOT NULL ORDER BY lap, nth LIMIT $4",
+            lap("later", "waits.owner > $3", ""),
+            lap("earlier", "waits.owner <= $3", "AND waits.owner <= $3")
+        )
+    }
+
+    pub(super) fn first_rows_statement(&self) -> String {
+        let rows = &self.tables.rows;
+        let of_owner = |columns: &str, owner: &str| {
+            format!(
+                "SELECT {columns} FROM {rows} AS first WHERE first.destination = $1 AND first.owner = {owner}
+                     AND first.position <= $3 ORDER BY first.position, first.key LIMIT $4"
+            )
+        };
+        match self.db.engine() {
+            Engine::Sqlite => format!(
+                "SELECT waits.owner, waits.key, waits.position, waits.bytes FROM json_each($2) AS turn
+                 CROSS JOIN {rows} AS waits ON waits.rowid IN ({})",
+                of_owner("first.rowid", "turn.value")
+            ),
+            Engine::Postgres => format!(
+                "SELECT waits.owner, waits.key, waits.position, waits.bytes
+                 FROM json_array_elements_text(CAST($2 AS json)) AS turn(owner) CROSS JOIN LATERAL ({}) AS waits",
+                of_owner("first.owner, first.key, first.position, first.bytes", "turn.owner")
+            ),
+        }
     }
 }
 

@@ -78,8 +78,8 @@ pub(super) fn key_is_one_of(engine: Engine, parameter: usize) -> String {
     }
 }
 
-/// A column in a condition next to [`key_is_one_of`]. SQLite is kept from searching by it: it would read everything that waits for a
-/// destination to find a few keys.
+/// A column in a condition next to others that find few rows. SQLite is kept from searching by it: it would read everything that waits
+/// for a destination to find a few.
 pub(super) fn unsearched(engine: Engine, column: &str) -> String {
     match engine {
         Engine::Sqlite => format!("+{column}"),
@@ -99,23 +99,26 @@ impl Outbox {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        let data = if self.settings.kept_ended > 0 { "data" } else { "'' AS data" };
-        let engine = self.db.engine();
-        let text = format!(
-            "DELETE FROM {} WHERE {} AND {} = $2 AND {} > $3 AND (tried_at IS NULL OR $4 = 0)
-             RETURNING key, bytes, owner, created_at, {data}",
-            self.tables.rows,
-            key_is_one_of(engine, 1),
-            unsearched(engine, "destination"),
-            unsearched(engine, "position")
-        );
-        sqlx::query_as::<Any, RemovedRow>(AssertSqlSafe(text))
+        sqlx::query_as::<Any, RemovedRow>(AssertSqlSafe(self.remove_statement()))
             .bind(json_rows::text(&keys)?)
             .bind(destination)
             .bind(only.after.unwrap_or(i64::MIN))
             .bind(i64::from(only.untried))
             .fetch_all(tx)
             .await
+    }
+
+    pub(super) fn remove_statement(&self) -> String {
+        let (engine, data) =
+            (self.db.engine(), if self.settings.kept_ended > 0 { "data" } else { "'' AS data" });
+        format!(
+            "DELETE FROM {} WHERE {} AND {} = $2 AND {} > $3 AND (tried_at IS NULL OR $4 = 0)
+             RETURNING key, bytes, owner, created_at, {data}",
+            self.tables.rows,
+            key_is_one_of(engine, 1),
+            unsearched(engine, "destination"),
+            unsearched(engine, "position")
+        )
     }
 
     /// Keeps the counts of a destination in step with its rows.

@@ -41,6 +41,9 @@ async fn destinations_that_answer_do_not_wait_for_those_that_hang() {
     let fixture = Fixture::with(OWNED).await;
     put(&fixture, "alice", 1).await;
     fixture.outbox.send_to(&TestSender::default(), "alice000").await;
+    for owner in ["eve", "mallory", "trudy"] {
+        put(&fixture, owner, 40).await;
+    }
     let sender = HangsForOthers(TestSender::default());
     let began = async |count: usize| {
         while sender.0.sent.lock().len() < count {
@@ -48,9 +51,6 @@ async fn destinations_that_answer_do_not_wait_for_those_that_hang() {
         }
     };
     let test = async {
-        for owner in ["eve", "mallory", "trudy"] {
-            put(&fixture, owner, 40).await;
-        }
         began(2).await;
         let again = fixture.row("alice000", "second");
         fixture.put(&[NewOutboxRow { owner: "alice".to_owned(), ..again }]).await;

@@ -1,8 +1,10 @@
 //! Owners whose rows wait for one destination take turns.
 
 use super::*;
+use crate::Engine;
 use crate::outbox::owners::{WaitingRow, by_turns};
 use proptest::test_runner::{Config, TestRunner};
+use sqlx::AssertSqlSafe;
 use std::collections::BTreeMap;
 
 fn of(fixture: &Fixture, owner: &str, destination: &str, key: &str) -> NewOutboxRow {
@@ -123,6 +125,40 @@ async fn check_turns(backlog: &[(usize, usize)], page_rows: usize) {
                 "{owner} waits longer than {lap} pages"
             );
         }
+    }
+}
+
+/// On SQLite, whose plans do not depend on what the tables hold.
+#[tokio::test]
+async fn no_statement_of_a_page_reads_all_that_waits() {
+    let fixture = one_row_per_page().await;
+    if fixture.tables.db.engine() != Engine::Sqlite {
+        return;
+    }
+    let outbox = &fixture.outbox;
+    for (statement, searches) in [
+        (outbox.owners_statement(), &["test_outbox_turns (destination=? AND owner"; 4][..]),
+        (
+            outbox.first_rows_statement(),
+            &["(rowid=?)", "test_outbox_turns (destination=? AND owner=? AND position<?)"],
+        ),
+        (outbox.remove_statement(), &["(key=?)"]),
+        (outbox.replace_statement(), &["test_outbox_subject (destination=? AND subject=?)"]),
+    ] {
+        let statement = (1..=4).fold(statement, |text, number| text.replace(&format!("${number}"), "'1'"));
+        let plan: Vec<(i64, i64, i64, String)> =
+            sqlx::query_as(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}")))
+                .fetch_all(fixture.tables.db.read())
+                .await
+                .unwrap();
+        let steps: Vec<&str> = plan.iter().map(|(.., step)| step.as_str()).collect();
+        let found: Vec<&&str> = steps.iter().filter(|step| step.starts_with("SEARCH")).collect();
+        assert_eq!(found.len(), searches.len(), "{steps:?}");
+        assert!(found.iter().zip(searches).all(|(step, search)| step.contains(search)), "{steps:?}");
+        assert!(
+            !steps.iter().any(|step| step.contains("SCAN waits") || step.contains("SCAN test_")),
+            "{steps:?}"
+        );
     }
 }
 
