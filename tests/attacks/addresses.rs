@@ -12,10 +12,10 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::cpu::{is_rate_limit, log_in, made_up};
 use super::sockets::dial;
-use crate::support::agent::public_key;
+use crate::support::agent::{hello, public_key};
 use crate::support::http::tls_over;
 use crate::support::socket::TestSocket;
-use crate::support::{ISSUER, TestServer, now, until, within};
+use crate::support::{ISSUER, TestServer, now, printed, until, within};
 
 /// A setting that only a server with this defence has.
 const PROXIES: &str = "proxies = ['127.99.0.1']\nlimits.preauth_calls = 1000";
@@ -213,4 +213,25 @@ async fn an_address_and_its_network_register_so_many_agents_per_day() {
         register("10.0.0.7", &format!("private{n}")).await.expect("private addresses are not counted by day");
         server.register(&format!("local{n}")).await;
     }
+}
+
+#[tokio::test]
+async fn the_doctor_says_when_clients_share_an_address() {
+    let server = TestServer::with_one_gateway(PROXIES).await;
+    let doctor = async || printed(&server.aund_on_gateway(&["doctor"]).await.stdout);
+    let mut sessions = Vec::new();
+    for n in 0..20 {
+        let agent = server.register(&format!("agent{n}")).await;
+        let tokens = server.login(&agent).await;
+        let socket = socket_of(&server, "203.0.113.9").await;
+        socket.call("auth.connect", &hello(socket.nonce(), &tokens.access)).await;
+        sessions.push(socket);
+        if n == 18 {
+            let report = doctor().await;
+            assert!(!report.contains("203.0.113.9:"), "few may well share one: {report}");
+        }
+    }
+    let report = doctor().await;
+    assert!(report.contains("20 of 20 sessions come from 203.0.113.9:"), "{report}");
+    assert!(report.contains("proxies = [\"203.0.113.9\"]"), "{report}");
 }

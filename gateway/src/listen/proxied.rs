@@ -109,7 +109,7 @@ mod tests {
     fn what_is_no_header_of_a_tcp_connection_is_refused() {
         let long = format!("PROXY UNKNOWN {}\r\n", "x".repeat(100));
         let datagram = v2(0x21, 0x12, &[192, 0, 2, 7, 10, 0, 0, 1, 15, 160, 1, 187]);
-        let short = v2(0x21, 0x11, &[192, 0, 2, 7]);
+        let short = [&v2(0x21, 0x11, &[192, 0, 2, 7])[..], b"GET / HTTP/1.1"].concat();
         let invalid: [&[u8]; 6] = [
             b"GET / HTTP/1.1\r\n",
             b"\x16\x03\x01",

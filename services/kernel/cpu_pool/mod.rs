@@ -12,7 +12,7 @@ mod turns;
 
 pub use owner::CpuOwner;
 
-use super::RpcError;
+use super::{AddressCounts, AddressLimit, CountedAddress, RpcError};
 use parking_lot::Mutex;
 use proto_schemas::codes;
 use rustix::time::{ClockId, clock_gettime};
@@ -50,6 +50,8 @@ impl Default for CpuLimits {
 
 pub struct CpuPool {
     limits: CpuLimits,
+    /// What waits or runs for those who have not logged in.
+    by_address: Arc<AddressCounts>,
     turns: Arc<Mutex<CpuTurns>>,
     spent: Arc<Mutex<SpentTime>>,
 }
@@ -63,8 +65,10 @@ impl Default for CpuPool {
 impl CpuPool {
     pub fn new(limits: CpuLimits) -> CpuPool {
         let cores = available_parallelism().map_or(1, usize::from);
+        let per_address = u32::try_from(limits.waiting_per_address).unwrap_or(u32::MAX);
         CpuPool {
             limits,
+            by_address: AddressCounts::new(AddressLimit::per_address(per_address)),
             turns: Arc::new(Mutex::new(CpuTurns::new((cores / 2).max(1)))),
             spent: Arc::default(),
         }
@@ -78,14 +82,15 @@ impl CpuPool {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, RpcError> {
         self.check_time(&owner)?;
+        let counted = self.count_address(&owner)?;
         let turn = self.turn(&owner).await?;
         let spent = self.spent.clone();
         // The turn is held until the work is done, also if nobody waits for its end any more.
         let working = tokio::task::spawn_blocking(move || {
-            let (turn, began) = (turn, thread_time());
+            let (held, began) = ((counted, turn), thread_time());
             let _counted = CountedTime { owner, began, spent };
             let result = work();
-            drop(turn);
+            drop(held);
             result
         });
         working.await.map_err(RpcError::internal)
@@ -108,11 +113,17 @@ impl CpuPool {
         }
     }
 
+    /// An address has a small part of what may wait, and so have the networks around it.
+    fn count_address(&self, owner: &CpuOwner) -> Result<Option<CountedAddress>, RpcError> {
+        let CpuOwner::Address(address) = owner else { return Ok(None) };
+        let counted = self.by_address.take(address.first());
+        counted.map(Some).ok_or_else(|| too_much_waits(self.limits.waiting_per_address))
+    }
+
     async fn turn(&self, owner: &CpuOwner) -> Result<CpuTurn, RpcError> {
         let most = match owner {
             CpuOwner::Agent(_) | CpuOwner::Domain(_) => self.limits.waiting_per_agent,
-            CpuOwner::Address(_) => self.limits.waiting_per_address,
-            CpuOwner::Server => self.limits.waiting,
+            CpuOwner::Address(_) | CpuOwner::Server => self.limits.waiting,
         };
         let waiting = CpuTurns::ask(&self.turns, owner, most.min(self.limits.waiting), self.limits.waiting);
         let waiting = waiting.ok_or_else(|| too_much_waits(most))?;
@@ -198,6 +209,7 @@ mod tests {
     async fn whoever_asks_for_too_much_is_refused_and_others_are_not() {
         let pool = CpuPool::new(CpuLimits { waiting: 20, ..CpuLimits::default() });
         let first = CpuTurns::ask(&pool.turns, &CpuOwner::Server, 20, 20).unwrap().await.unwrap();
+        let counted: Vec<_> = (0..8).map(|_| pool.count_address(&address(1)).unwrap()).collect();
         let held: Vec<_> = (0..8).map(|_| CpuTurns::ask(&pool.turns, &address(1), 8, 20).unwrap()).collect();
         let refused = pool.run(address(1), || ()).await.unwrap_err();
         assert_eq!(
@@ -207,7 +219,7 @@ mod tests {
         let others = (2..13).map(|n| CpuTurns::ask(&pool.turns, &address(n), 8, 20).unwrap());
         let others: Vec<_> = others.collect();
         assert!(pool.run(address(99), || ()).await.is_err(), "so much of all waits");
-        drop((first, held, others));
+        drop((first, counted, held, others));
         pool.run(address(1), || ()).await.unwrap();
     }
 
