@@ -177,7 +177,7 @@ async fn what_was_stored_before_the_sums_is_counted() {
             return;
         }
         let migrations = sqlx::migrate!("./migrations/postgres");
-        let db = testing::db_before(world, "message", &migrations, 14).await;
+        let db = testing::db_before(world, "message", &migrations, 15).await;
         for (kind, key, bytes) in [
             ("ring", "carol.aid.com", 30_i64),
             ("thought", "alice.aid.com", 40),
