@@ -1,6 +1,5 @@
 //! The outboxes: what is written in the transaction of a change, and sent afterwards.
 
-use crate::consent::notices::RELATION_CHANGED;
 use crate::settings::WebhookSettings;
 use kernel::{BackoffSchedule, Db, Outbox, OutboxSettings, OwnedDestinations, Retry, RowKind, World};
 use serde::{Deserialize, Serialize};
@@ -58,20 +57,19 @@ pub(super) struct StoredEvent {
 
 /// What is read of the data of an event.
 #[derive(Deserialize)]
-struct EventSubject {
-    event: String,
-    payload: SubjectRelation,
+struct RelationEvent {
+    payload: RelationEventPayload,
 }
 
 #[derive(Deserialize)]
-struct SubjectRelation {
+struct RelationEventPayload {
     relation_id: Option<String>,
 }
 
-/// The relation that an event tells the state of: a newer event about it says all that the older one would.
+/// The relation that an event tells the state of: a newer event about it says all that the older one would. Events about manifests name
+/// no relation.
 fn relation_of(data: &str) -> Option<String> {
-    let subject: EventSubject = serde_json::from_str(data).ok()?;
-    subject.payload.relation_id.filter(|_| subject.event == RELATION_CHANGED)
+    serde_json::from_str::<RelationEvent>(data).ok()?.payload.relation_id
 }
 
 impl SendingOutboxes {

@@ -1,6 +1,6 @@
 //! Sends one request at a time, to an address that was looked up once and checked.
 
-use super::address_slots::{AddressSlot, AddressSlots};
+use super::address_requests::{AddressRequest, AddressRequests};
 use super::lookup::check_addresses;
 use super::{OneShot, OutboundError, OutboundUrl};
 use hyper::Request;
@@ -36,13 +36,13 @@ pub struct OutboundClient {
     connect_within: Duration,
     answer_within: Duration,
     resolver: Resolver,
-    slots: Arc<AddressSlots>,
+    requests: Arc<AddressRequests>,
     tls: TlsConnector,
 }
 
 impl OutboundClient {
     /// Servers are verified by the authorities of the public web.
-    pub fn new(allow_private: bool, slots: Arc<AddressSlots>) -> Result<OutboundClient, rustls::Error> {
+    pub fn new(allow_private: bool, requests: Arc<AddressRequests>) -> Result<OutboundClient, rustls::Error> {
         let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
         let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?
@@ -54,7 +54,7 @@ impl OutboundClient {
             connect_within: CONNECT,
             answer_within: TOTAL,
             resolver: Arc::new(dns),
-            slots,
+            requests,
             tls: TlsConnector::from(Arc::new(config)),
         })
     }
@@ -76,7 +76,7 @@ impl OutboundClient {
         let late = |_| OutboundError::LateConnection(self.connect_within);
         let exchange = async {
             let addresses = self.addresses(url).await?;
-            let (tcp, _slot) =
+            let (tcp, _counted) =
                 timeout(self.connect_within, self.connect(&addresses)).await.map_err(late)??;
             if !url.tls {
                 return send(tcp, request).await;
@@ -99,12 +99,12 @@ impl OutboundClient {
     }
 
     /// The first address that answers, of those to which another request may go now.
-    async fn connect(&self, addresses: &[SocketAddr]) -> Result<(TcpStream, AddressSlot), OutboundError> {
+    async fn connect(&self, addresses: &[SocketAddr]) -> Result<(TcpStream, AddressRequest), OutboundError> {
         let mut failed = None;
         for address in addresses {
-            let Some(slot) = self.slots.take(*address) else { continue };
+            let Some(counted) = self.requests.begin(*address) else { continue };
             match TcpStream::connect(address).await {
-                Ok(tcp) => return Ok((tcp, slot)),
+                Ok(tcp) => return Ok((tcp, counted)),
                 Err(error) => failed = Some(error),
             }
         }
@@ -149,7 +149,7 @@ mod tests {
     use tokio::task::JoinSet;
 
     fn test_client(allow_private: bool) -> Result<OutboundClient, rustls::Error> {
-        OutboundClient::new(allow_private, AddressSlots::new(2))
+        OutboundClient::new(allow_private, AddressRequests::new(2))
     }
 
     /// Answers every connection with the same bytes; gives its address, and how many came.
@@ -246,7 +246,7 @@ mod tests {
                 let _ = client.post(&url(), &[], "{}".to_owned()).await;
             });
         }
-        while client.slots.take(hanging).is_some() {
+        while client.requests.begin(hanging).is_some() {
             tokio::task::yield_now().await;
         }
         let refused = client.post(&url(), &[], "{}".to_owned()).await.unwrap_err();

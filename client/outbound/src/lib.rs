@@ -8,7 +8,7 @@
 //! connection; the gateway and the client make and verify theirs in their own ways. An [`OutboundClient`] makes its own, by these rules.
 
 mod address;
-mod address_slots;
+mod address_requests;
 mod client;
 mod error;
 mod lookup;
@@ -16,7 +16,7 @@ mod one_shot;
 mod url;
 
 pub use address::is_public;
-pub use address_slots::AddressSlots;
+pub use address_requests::AddressRequests;
 pub use client::{OutboundClient, ResolvedAddresses, Resolver};
 pub use error::OutboundError;
 pub use lookup::look_up;

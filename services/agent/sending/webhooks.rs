@@ -4,7 +4,7 @@ use super::signature::signature;
 use crate::AgentService;
 use crate::settings::WebhookSettings;
 use kernel::{OutboxPage, OutboxRow, OutboxSender, PageOutcome, RowEnd};
-use outbound::{AddressSlots, OutboundClient, OutboundError, OutboundUrl};
+use outbound::{AddressRequests, OutboundClient, OutboundError, OutboundUrl};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,9 +37,9 @@ pub(crate) struct HttpsSender {
 
 impl HttpsSender {
     pub fn new(settings: &WebhookSettings) -> anyhow::Result<HttpsSender> {
-        let (allow_private, slots) =
-            (settings.allow_private, AddressSlots::new(settings.requests_per_address));
-        Ok(HttpsSender { client: Arc::new(OutboundClient::new(allow_private, slots)?), allow_private })
+        let (allow_private, requests) =
+            (settings.allow_private, AddressRequests::new(settings.requests_per_address));
+        Ok(HttpsSender { client: Arc::new(OutboundClient::new(allow_private, requests)?), allow_private })
     }
 }
 
