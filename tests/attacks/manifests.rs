@@ -16,7 +16,7 @@ const BETWEEN_PINGS: Duration = Duration::from_millis(5);
 fn manifest(tools: &Value) -> Value {
     json!({
         "schema_version": "1.0", "agent_version": "1.0.0", "capability_flags": {},
-        "permission_scopes": [{ "id": "notification:send", "sensitivity": "low" }],
+        "permission_scopes": [{ "id": "notification:send", "sensitivity": "low", "label_i18n_key": "scope.send" }],
         "tools": tools,
     })
 }

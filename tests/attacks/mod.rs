@@ -12,6 +12,5 @@ mod outbox;
 mod queues;
 mod revoked;
 mod sockets;
-mod tasks;
 mod terminals;
 mod trust;

@@ -18,8 +18,9 @@ use manifest::Manifest;
 use proto_schemas::requests::agent::{ManifestChange, Update, UpdatedAgentRecord};
 use std::sync::Arc;
 
-/// How often a change is computed again because somebody else was faster.
-const MOST_ATTEMPTS: usize = 8;
+/// How often a change is computed because somebody else was faster: more often than changes of one agent wait to be computed, of whom
+/// one is the first each time.
+const MOST_ATTEMPTS: usize = 64;
 
 /// What was stored.
 struct UpdatedAgent {

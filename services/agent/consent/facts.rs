@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn facts_are_the_same_from_a_manifest_and_from_its_text() {
         let text = r#"{"schema_version":"1.0","agent_version":"1.0.0","capability_flags":{},
-            "permission_scopes":[{"id":"filesystem:read","sensitivity":"medium"}],
+            "permission_scopes":[{"id":"filesystem:read","sensitivity":"medium","label_i18n_key":"scope.read"}],
             "tools":[{"name":"read_file","description_i18n_key":"a.b","required":true,"permission_scope":"filesystem:read",
                 "input_schema":{"type":"object","additionalProperties":false}}]}"#;
         let manifest = Manifest::parse(text).expect("it is a manifest");

@@ -3,6 +3,7 @@
 use super::support::{TestAgents, sample, text, with_required_member, with_scope, with_version};
 use crate::sending::WebhookSender;
 use crate::{AgentService, Settings, rpc};
+use kernel::World;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -99,7 +100,8 @@ async fn fifty_writers_at_once_get_versions_without_gaps_or_repeats() {
     let id = text(&made["agent"]["id"]);
     // Half of them in a second process on the same database.
     let sender: Arc<dyn WebhookSender> = agents.webhooks.clone();
-    let other = AgentService::open_with(&agents.test.world, &Settings::default(), sender).await.unwrap();
+    let world = World { cpu: Arc::default(), ..agents.test.world.clone() };
+    let other = AgentService::open_with(&world, &Settings::default(), sender).await.unwrap();
     let tables = [rpc(agents.service.clone()), rpc(other)];
     let mut writers = JoinSet::new();
     for n in 0..50 {

@@ -97,7 +97,7 @@ async fn a_call_at_the_same_moment_wins_or_loses_as_a_whole() {
 
 #[tokio::test]
 async fn timers_of_many_tasks_are_found_in_steps_and_each_is_counted_once() {
-    let tasks = TestTasks::open().await;
+    let tasks = TestTasks::with(Settings { open_tasks_per_sender: 300, ..Settings::default() }).await;
     let cast = tasks.cast().await;
     let mut calls = JoinSet::new();
     for _ in 0..300 {
