@@ -225,7 +225,20 @@ impl LogWriter {
         Ok(())
     }
 
+    /// Ends a version: it stays if a snapshot shows it, and is gone at once if none does. Otherwise whoever publishes all day would
+    /// leave all of that until the next snapshots are made.
     async fn close(&mut self, aid: &str, content: &str) -> sqlx::Result<()> {
+        let gone = sqlx::query(
+            "DELETE FROM listing WHERE aid = $1 AND valid_to = $2
+             AND NOT EXISTS (SELECT 1 FROM snapshot WHERE cut >= listing.valid_from)",
+        )
+        .bind(aid)
+        .bind(STILL_VALID)
+        .execute(&mut *self.tx)
+        .await?;
+        if gone.rows_affected() > 0 {
+            return Ok(());
+        }
         sqlx::query("UPDATE listing SET valid_to = $2, content = $3 WHERE aid = $1 AND valid_to = $4")
             .bind(aid)
             .bind(self.sequence)

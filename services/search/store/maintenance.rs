@@ -104,12 +104,11 @@ impl Store {
         let mut removed = 0;
         loop {
             let mut tx = self.db.begin().await?;
-            // Without a snapshot nobody reads old versions.
             let gone = sqlx::query(
-                "DELETE FROM listing WHERE valid_to <= (SELECT COALESCE(MIN(cut), $1) FROM snapshot) AND valid_to < $1
-                 AND aid IN (SELECT aid FROM listing
-                             WHERE valid_to <= (SELECT COALESCE(MIN(cut), $1) FROM snapshot) AND valid_to < $1
-                             ORDER BY valid_to LIMIT $2)",
+                "DELETE FROM listing WHERE (aid, valid_from) IN (
+                     SELECT aid, valid_from FROM listing WHERE valid_to < $1
+                     AND NOT EXISTS (SELECT 1 FROM snapshot WHERE cut >= listing.valid_from AND cut < listing.valid_to)
+                     ORDER BY valid_to LIMIT $2)",
             )
             .bind(super::STILL_VALID)
             .bind(STEP)

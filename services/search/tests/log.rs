@@ -113,6 +113,36 @@ async fn every_midnight_a_snapshot_is_frozen_and_the_newest_three_stay() {
 }
 
 #[tokio::test]
+async fn a_version_that_no_snapshot_shows_is_not_stored_any_more() {
+    let directory = TestDirectory::open().await;
+    let publish = async |version: usize| {
+        directory.put(&document("anna", &format!("tags: [v{version}]\n"))).await;
+        directory.update().await;
+    };
+    let versions = async || {
+        let mut log = directory.search.store.write_log(0).await.unwrap();
+        let count = sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM listing").fetch_one(&mut **log.tx());
+        count.await.unwrap()
+    };
+    for version in 0..5 {
+        publish(version).await;
+    }
+    assert_eq!(versions().await, 1, "nobody has asked for a snapshot");
+    let (frozen, _, _) = directory.snapshot(10).await;
+    for version in 5..10 {
+        publish(version).await;
+    }
+    assert_eq!(versions().await, 2, "the one of the snapshot, and the newest");
+    assert_eq!(directory.snapshot(10).await.0, frozen);
+    for _ in 0..3 {
+        directory.pass_days(1);
+        directory.search.tick().await.unwrap();
+    }
+    directory.search.remove_old().await.unwrap();
+    assert_eq!(versions().await, 1, "its snapshot is gone");
+}
+
+#[tokio::test]
 async fn what_a_later_change_replaces_is_removed_after_a_day_and_all_after_a_month() {
     let directory = TestDirectory::open().await;
     for name in ["anna", "bert", "anna", "anna"] {
