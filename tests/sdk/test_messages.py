@@ -201,13 +201,17 @@ def test_a_crash_of_the_server_loses_no_message(server, agent, version):
     alice.talked(count=2, seconds=60)
 
     server.kill()
+    # What was stored before may have been shown and not acknowledged yet: then the SDK, which reads anew, shows it again.
+    before = {sender.aid: set(sender.talked(count=0, seconds=10)) for sender in (alice, bob)}
     server.start()
 
     for sender, receiver in ((alice, bob), (bob, alice)):
         sent = sender.talked(count=12, seconds=100)
         send_texts(sender, receiver, "the last", count=1, encrypt=False)
         arrives(receiver, [*sent, "the last 0"], seconds=60)
-        assert len(set(texts(receiver))) == len(texts(receiver)), "a message arrived twice"
+        arrived = texts(receiver)
+        twice = {one for one in arrived if arrived.count(one) > 1}
+        assert twice <= before[sender.aid], "a message arrived twice"
         pushed_once(receiver)
 
 

@@ -41,7 +41,7 @@ fn summary(addresses: &[IpAddr]) -> ClientAddresses {
     ClientAddresses {
         sessions: addresses.len(),
         private_sessions: addresses.iter().filter(|address| is_private_address(**address)).count(),
-        largest: largest.map(|(address, _)| address),
+        largest: largest.map(|(address, _)| address.to_string()),
         largest_sessions: largest.map_or(0, |(_, count)| count),
     }
 }
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(summary(&[]), ClientAddresses::default());
         let addresses = ["10.0.0.7", "192.0.2.1", "::ffff:10.0.0.7", "2001:db8::1"];
         let summary = summary(&addresses.map(|address| address.parse().unwrap()));
-        let largest = Some([10, 0, 0, 7].into());
+        let largest = Some("10.0.0.7".to_owned());
         let wanted = ClientAddresses { sessions: 4, private_sessions: 2, largest, largest_sessions: 2 };
         assert_eq!(summary, wanted);
     }

@@ -1,7 +1,6 @@
 //! Calls of `gateway`: what the services and the operator ask of it.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -269,6 +268,6 @@ pub struct ClientAddresses {
     /// Those that come from a private address, loopback among them.
     pub private_sessions: usize,
     /// The address that most of them have, and how many have it.
-    pub largest: Option<IpAddr>,
+    pub largest: Option<String>,
     pub largest_sessions: usize,
 }

@@ -7,6 +7,7 @@ use gateway::config::Config;
 use proto_schemas::Request as _;
 use proto_schemas::requests::gateway::{ClientAddresses, GatewayStatus, Status};
 use serde_json::json;
+use std::net::IpAddr;
 
 /// Fewer sessions may well be those of one network.
 const ENOUGH: usize = 20;
@@ -20,8 +21,10 @@ pub(super) async fn check(config: &Config) -> Option<CheckOutcome> {
 }
 
 fn outcome(clients: &ClientAddresses, proxies: bool) -> CheckOutcome {
-    let ClientAddresses { sessions, private_sessions, largest, largest_sessions } = *clients;
+    let ClientAddresses { sessions, private_sessions, largest, largest_sessions } = clients;
+    let (sessions, private_sessions, largest_sessions) = (*sessions, *private_sessions, *largest_sessions);
     let is_most = |count: usize| sessions >= ENOUGH && count * 100 >= sessions * SHARE_PERCENT;
+    let largest = largest.as_ref().and_then(|address| address.parse::<IpAddr>().ok());
     let Some(largest) = largest.filter(|address| !address.is_loopback()) else {
         return Good(format!("{sessions} sessions"));
     };
@@ -53,7 +56,7 @@ mod tests {
         largest: &str,
         proxies: bool,
     ) -> Option<String> {
-        let largest = largest.parse().ok();
+        let largest = Some(largest.to_owned());
         let clients = ClientAddresses { sessions, private_sessions, largest, largest_sessions };
         match outcome(&clients, proxies) {
             Note(seen, todo) => Some(format!("{seen}; {todo}")),
