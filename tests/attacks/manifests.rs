@@ -97,23 +97,3 @@ async fn patterns_are_measured_and_not_compiled() {
     let refused = refused.expect_err("together they are too large");
     assert_eq!(refused["data"]["violations"][0]["rule"], "pattern", "{refused}");
 }
-
-#[tokio::test]
-async fn a_grant_reads_no_manifest() {
-    let server = TestServer::with_one_gateway("").await;
-    let (mallory, alice) = (server.agent("mallory").await, server.agent("alice").await);
-    let properties: serde_json::Map<String, Value> = (0..24)
-        .map(|n| (format!("p{n}"), json!({ "type": "string", "pattern": format!("^{n}[a-z]{{900}}$") })))
-        .collect();
-    let schema = json!({ "type": "object", "additionalProperties": false, "properties": properties });
-    let create =
-        json!({ "name": "Helper", "capability_manifest": manifest(&json!([tool("large", &schema)])) });
-    let made = mallory.call("agent.create", &create).await;
-    let grant = json!({ "agent_id": text(&made["agent"]["id"]), "granted_scopes": ["notification:send"] });
-    let grants = async {
-        for _ in 0..30 {
-            alice.call("h2a.grant", &grant).await;
-        }
-    };
-    while_pinging(&server, &mallory, grants).await;
-}
