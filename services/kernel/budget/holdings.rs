@@ -3,7 +3,7 @@
 use super::BytesOwner;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What is held, by owner and age. `T` says what it is to whoever has to evict it.
+/// What is held, by owner and age. `T` says what it is to the one who has to evict it.
 ///
 /// `total` is the sum of all holdings, and `by_bytes` has each owner once, with the sum of its own.
 pub struct Holdings<T> {

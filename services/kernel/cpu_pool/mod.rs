@@ -2,7 +2,7 @@
 //!
 //! It runs beside the threads of the runtime, so that sockets are read and calls are answered meanwhile, on half of the cores. Those who
 //! wait take turns, so that one of them cannot make the others wait for all of its work, and only so much of anybody waits. An agent
-//! has so much CPU time a minute; whoever has used it up is refused until some of it is a minute ago.
+//! has so much CPU time a minute; one that has used it up is refused until some of it is a minute ago.
 //!
 //! Nothing can end a thread from outside. So each piece of work counts its own steps, and stops at its own limit.
 
@@ -25,7 +25,7 @@ use turns::{CpuTurn, CpuTurns};
 
 /// How long a piece of work may wait for its turn.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// When whoever was refused because too much waits may ask again.
+/// When a caller that was refused because too much waits may ask again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What may wait or run at once, and how long an agent may compute.
@@ -85,7 +85,7 @@ impl CpuPool {
         let counted = self.count_address(&owner)?;
         let turn = self.turn(&owner).await?;
         let spent = self.spent.clone();
-        // The turn is held until the work is done, also if nobody waits for its end any more.
+        // The turn is held until the work is done, also if nobody waits for its end.
         let working = tokio::task::spawn_blocking(move || {
             let (held, began) = ((counted, turn), thread_time());
             let _counted = CountedTime { owner, began, spent };

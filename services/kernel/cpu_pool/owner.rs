@@ -20,7 +20,7 @@ impl CpuOwner {
         CpuOwner::Address(Network::of_one(address))
     }
 
-    /// Whoever calls.
+    /// The caller, or what it belongs to.
     pub fn of(caller: &Caller) -> CpuOwner {
         match caller {
             Caller::Agent(agent) => CpuOwner::Agent(agent.aid.clone()),

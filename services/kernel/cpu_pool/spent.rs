@@ -9,7 +9,7 @@ use tokio::time::Instant;
 const MINUTE: Duration = Duration::from_secs(60);
 /// Pieces of work within a second count as one.
 const STEP: Duration = Duration::from_secs(1);
-/// Owners that are remembered. Whoever is forgotten because so many others came later has its time again.
+/// Owners that are remembered. One that is forgotten because so many others came later has its time again.
 const MOST_OWNERS: usize = 10_000;
 
 pub(super) struct SpentTime(Cache<CpuOwner, SpentMinute>);

@@ -225,7 +225,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Ends a version: it stays if a snapshot shows it, and is gone at once if none does. Otherwise whoever publishes all day would
+    /// Ends a version: it stays if a snapshot shows it, and is gone at once if none does. Otherwise an agent that publishes all day would
     /// leave all of that until the next snapshots are made.
     async fn close(&mut self, aid: &str, content: &str) -> sqlx::Result<()> {
         let gone = sqlx::query(

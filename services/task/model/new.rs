@@ -137,7 +137,7 @@ impl Applying<'_> {
         }
     }
 
-    /// Whoever gave an assignee few tasks may give it another one although its list is full, or what its domain may have in it: those
+    /// A sender that gave an assignee few tasks may give it another one although its list is full, or what its domain may have in it: those
     /// who filled it keep nobody out.
     fn may_have_another(&self, owner: &Aid, assignee: &Aid) -> Result<(), Error> {
         let TaskLimits { open_tasks, open_per_sender, open_per_domain, .. } = *self.limits;

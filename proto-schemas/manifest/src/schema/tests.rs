@@ -109,7 +109,7 @@ fn patterns_are_matched_in_linear_time_and_take_little_memory() {
     assert_eq!(found, [("/tools/2/input_schema".to_owned(), "pattern")], "and all of a manifest have a size");
 }
 
-/// Whoever offers a tool must be able to check its arguments.
+/// The device that offers a tool must be able to check its arguments.
 #[test]
 fn the_largest_patterns_that_are_accepted_can_be_compiled() {
     for pattern in
