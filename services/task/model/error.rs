@@ -127,7 +127,9 @@ impl From<Error> for RpcError {
                 RpcError::new(codes::task::TASK_CHILD_LIMIT_EXCEEDED, error).with("limit", limit)
             }
             Error::TooMany(_) => RpcError::new(codes::RATE_LIMITED, error),
+            // It does not end by itself: somebody has to end a task.
             Error::Full { scope, limit, held, .. } => RpcError::new(codes::RATE_LIMITED, error)
+                .with("retryable", false)
                 .with("scope", scope)
                 .with("limit", limit)
                 .with("held", held),

@@ -145,23 +145,23 @@ impl Applying<'_> {
         let of_sender = self.trees.open_between.of_sender(owner, assignee);
         let times = if of_sender < FEW_TASKS { 2 } else { 1 };
         let counted = [
-            (open(owner).owned, open_tasks, 1, "task.open_tasks", owner, "has given"),
-            (of_sender, open_per_sender, 1, "task.open_tasks_per_sender", assignee, "has from you"),
+            (open(owner).owned, open_tasks, 1, "task.open_tasks", owner, " that it has given"),
+            (of_sender, open_per_sender, 1, "task.open_tasks_per_sender", assignee, " of yours"),
             (
                 self.trees.open_between.of_domain(owner, assignee),
                 open_per_domain,
                 times,
                 "task.open_tasks_per_domain",
                 assignee,
-                "has from your domain",
+                " of your domain",
             ),
-            (open(assignee).assigned, open_tasks, times, "task.open_tasks", assignee, "has"),
+            (open(assignee).assigned, open_tasks, times, "task.open_tasks", assignee, ""),
         ];
         let full = counted.into_iter().find(|(held, most, times, ..)| held >= &(most * times));
         match full {
             None => Ok(()),
-            Some((held, limit, _, scope, who, has)) => {
-                let sentence = format!("{who} {has} {held} tasks that are open");
+            Some((held, limit, _, scope, who, whose)) => {
+                let sentence = format!("{who} has {held} open tasks{whose}");
                 Err(Error::Full { sentence, scope, limit, held })
             }
         }

@@ -111,6 +111,8 @@ async fn who_fills_a_list_of_open_tasks_keeps_nobody_else_out() {
     }
     let refused = tasks.refused(&cast.alice, "create", create.clone()).await;
     assert_eq!((refused.code(), refused.data("limit")), (-32029, Some(&json!(6))));
+    assert_eq!((refused.data("held"), refused.data("retryable")), (Some(&json!(6)), Some(&json!(false))));
+    assert_eq!(refused.to_string(), format!("{} has 6 open tasks of yours", cast.bob.aid));
     assert_eq!(refused.data("scope"), Some(&json!("task.open_tasks_per_sender")));
     // Two are left, and each of the others has four anyway.
     for sender in [&cast.carol, &cast.dave] {
