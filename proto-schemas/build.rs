@@ -57,6 +57,7 @@ fn generate(root: &Path) -> Result<(), String> {
         check_callers(method, &namespaces)?;
         check_classes(method, &namespaces)?;
         check_routes(method, &namespaces)?;
+        check_stores(method)?;
     }
     for event in &events {
         check_event(event)?;
@@ -69,7 +70,7 @@ fn generate(root: &Path) -> Result<(), String> {
     save("requests.rs", &requests_source(&methods))?;
     save(
         "tables.rs",
-        &(tables_source(&namespaces, &methods, &events, &common) + &envelopes_source(&envelopes)),
+        &(tables_source(&namespaces, &methods, &events, &common, &errors) + &envelopes_source(&envelopes)),
     )
 }
 
@@ -210,6 +211,16 @@ impl ErrorTables {
         own.flat_map(|table| entries(&table.rows)).chain(entries(&self.protocol)).collect()
     }
 
+    /// The path of the constant of an error that the methods of a namespace answer.
+    fn constant(&self, name: &str, namespace: Option<&SchemaFile>) -> String {
+        let service = namespace.map_or(&Value::Null, |namespace| &namespace.doc["service"]);
+        let mut own = self.of_namespaces.iter().filter(|table| table.service == *service);
+        match own.find(|table| table.rows.get(name).is_some()) {
+            Some(table) => format!("codes::{}::{name}", table.namespace),
+            None => format!("codes::{name}"),
+        }
+    }
+
     fn seen_by(&self, method: &SchemaFile, namespaces: &[SchemaFile]) -> BTreeMap<String, &Value> {
         let own = namespace_of(&method.doc, namespaces);
         self.of_service(own.map_or(&Value::Null, |namespace| &namespace.doc["service"]))
@@ -309,6 +320,7 @@ fn check_http(path: &str, route: &Value, namespace: &Value, all: &[SchemaFile]) 
             "rate",
             "body_bytes",
             "streams",
+            "stores",
             "cors",
             "envelope",
         ],
@@ -419,6 +431,8 @@ fn check_routes(SchemaFile { path, doc }: &SchemaFile, namespaces: &[SchemaFile]
                 "path",
                 "access",
                 "tokens",
+                "public_rate",
+                "cors",
                 "query",
                 "headers",
                 "body",
@@ -461,6 +475,7 @@ fn check_routes(SchemaFile { path, doc }: &SchemaFile, namespaces: &[SchemaFile]
             ));
         }
         check_access(path, at, route, namespaces)?;
+        check_public_rate(path, at, route, namespace_of(doc, namespaces))?;
         let named = route.get("access").is_some() || route.get("tokens").is_some();
         if doc["access"] == "internal" && !named {
             return Err(format!(
@@ -470,6 +485,24 @@ fn check_routes(SchemaFile { path, doc }: &SchemaFile, namespaces: &[SchemaFile]
         check_answer(path, at, route, doc)?;
     }
     Ok(())
+}
+
+/// Requests without a token are counted by their address, and only a public route has them.
+fn check_public_rate(
+    path: &str,
+    at: &str,
+    route: &Value,
+    namespace: Option<&SchemaFile>,
+) -> Result<(), String> {
+    let Some(class) = route.get("public_rate") else { return Ok(()) };
+    let classes = namespace.map_or(&Value::Null, |namespace| &namespace.doc["rates"]);
+    let class = class.as_str().and_then(|class| classes.get(class));
+    match route["access"] == "public" && class.is_some_and(|class| class["by"] == "address") {
+        true => Ok(()),
+        false => Err(format!(
+            "{path}: public_rate of {at} must be a rate class of its namespace.json by address, and the access of {at} public"
+        )),
+    }
 }
 
 /// How a route is answered, and that its body fits between two processes.
@@ -503,7 +536,8 @@ fn check_answer(path: &str, at: &str, route: &Value, doc: &Value) -> Result<(), 
     }
 }
 
-/// An internal method says which services may call it, and no other method does: a forgotten list must not open it to all.
+/// An internal method says which services may call it, and no other method does: a forgotten list must not open it to all. For every
+/// service but the gateway it says `["*"]`.
 fn check_callers(SchemaFile { path, doc }: &SchemaFile, namespaces: &[SchemaFile]) -> Result<(), String> {
     let internal = doc["access"] == "internal";
     let callers = match doc.get("callers") {
@@ -520,6 +554,9 @@ fn check_callers(SchemaFile { path, doc }: &SchemaFile, namespaces: &[SchemaFile
         }
         Some(callers) => callers.as_array().ok_or(format!("{path}: callers must be a list of services"))?,
     };
+    if is_for_every_service(doc) {
+        return Ok(());
+    }
     for (at, caller) in callers.iter().enumerate() {
         if !namespaces.iter().any(|namespace| namespace.doc["service"] == *caller) {
             return Err(format!("{path}: {caller} in callers is not a service of any namespace"));
@@ -529,6 +566,24 @@ fn check_callers(SchemaFile { path, doc }: &SchemaFile, namespaces: &[SchemaFile
         }
     }
     Ok(())
+}
+
+fn is_for_every_service(method: &Value) -> bool {
+    list(&method["callers"]) == [Value::from("*")]
+}
+
+/// The services that may call a method of this file, each in quotes.
+fn callers_of(method: &Value, own: Option<&SchemaFile>, namespaces: &[SchemaFile]) -> Vec<String> {
+    if !is_for_every_service(method) {
+        return list(&method["callers"]).iter().map(Value::to_string).collect();
+    }
+    let services = namespaces.iter().map(|namespace| &namespace.doc["service"]);
+    let is_own = |service: &Value| own.is_some_and(|own| own.doc["service"] == *service);
+    let others = services.filter(|service| **service != "gateway" && !is_own(service));
+    let mut callers: Vec<String> = others.map(Value::to_string).collect();
+    callers.sort();
+    callers.dedup();
+    callers
 }
 
 /// The tag and the rate class of a method are declared.
@@ -543,6 +598,36 @@ fn check_classes(SchemaFile { path, doc }: &SchemaFile, namespaces: &[SchemaFile
         return Err(format!("{path}: rate must be call, or a rate class of its namespace.json"));
     }
     Ok(())
+}
+
+/// A method that agents or other domains may call says whether it stores new bytes, unless it is known to read: a forgotten word must not
+/// let a disk fill up.
+fn check_stores(SchemaFile { path, doc }: &SchemaFile) -> Result<(), String> {
+    let is_known = match doc.get("stores") {
+        None => !is_open(doc) || only_reads(doc),
+        Some(Value::Bool(_)) => true,
+        Some(param) => param.as_str().is_some_and(|name| doc["params"]["properties"].get(name).is_some()),
+    };
+    match is_known {
+        true => Ok(()),
+        false => Err(format!(
+            "{path}: stores must say whether a call stores new bytes: true, false, or the param with which it does"
+        )),
+    }
+}
+
+/// Whether a call can come from outside. What another domain relays is a call of the method that it carries.
+fn is_open(doc: &Value) -> bool {
+    doc["access"] == "public"
+        || doc["access"] == "session"
+        || doc.get("federation").is_some()
+        || doc.get("http").is_some()
+}
+
+fn only_reads(doc: &Value) -> bool {
+    let routes = list(&doc["http"]);
+    doc["federation"]["reads"] == true
+        || !routes.is_empty() && routes.iter().all(|route| route["method"] == "GET")
 }
 
 /// Refuses a member that means nothing, such as a misspelt one.
@@ -564,11 +649,15 @@ fn check_method(
     if variant(doc, "access").is_none() {
         return Err(format!("{path}: access must be public, session, internal or peer"));
     }
-    if doc.get("connection").is_some_and(|connection| !connection.is_boolean()) {
-        return Err(format!("{path}: connection must say whether the method needs one"));
+    let connection = &doc["connection"];
+    if !connection.is_null() && !connection.is_boolean() && connection != "webhook" {
+        return Err(format!("{path}: connection must be true, false or webhook"));
     }
     if doc.get("repeatable").is_some_and(|repeatable| !repeatable.is_boolean()) {
         return Err(format!("{path}: repeatable must say whether the same call again changes nothing"));
+    }
+    if doc.get("invalid_params").is_some_and(|name| !list(&doc["errors"]).contains(name)) {
+        return Err(format!("{path}: invalid_params must be listed in errors"));
     }
     if !is_text(&doc["summary"]) || !is_text(&doc["description"]) {
         return Err(format!("{path}: a method needs a summary and a description"));
@@ -803,6 +892,7 @@ fn tables_source(
     methods: &[SchemaFile],
     events: &[SchemaFile],
     common: &[SchemaFile],
+    errors: &ErrorTables,
 ) -> String {
     let mut source = String::new();
     for (at, file) in namespaces.iter().enumerate() {
@@ -822,7 +912,7 @@ fn tables_source(
     }
     line(&mut source, format_args!("];\nstatic METHODS: [Method; {}] = [", methods.len()));
     for (position, file) in methods.iter().enumerate() {
-        line(&mut source, format_args!("    {},", method_source(file, position, namespaces)));
+        line(&mut source, format_args!("    {},", method_source(file, position, namespaces, errors)));
     }
     line(&mut source, format_args!("];\nstatic EVENTS: [EventSchema; {}] = [", events.len()));
     for file in events {
@@ -896,10 +986,11 @@ fn http_source(route: &Value, namespace: &Value, all: &[SchemaFile]) -> String {
     let envelope = envelope_name(route["envelope"].as_str().unwrap_or(PLAIN));
     let bytes = route["body_bytes"].as_u64().unwrap_or(BODY_BYTES);
     let (streams, cors) = (route["streams"] == true, route["cors"] != false);
+    let stores = route["stores"] != false;
     let rate = class_reference(&route["rate"], namespace, all);
     format!(
         "HttpPrefix {{ host: HttpHost::{host}, path: {path:?}, exact: {exact}, tag: {tag}, access: {access}, \
-         rate: {rate}, body_bytes: {bytes}, streams: {streams}, cors: {cors}, envelope: &{envelope} }}, "
+         rate: {rate}, body_bytes: {bytes}, streams: {streams}, stores: {stores}, cors: {cors}, envelope: &{envelope} }}, "
     )
 }
 
@@ -910,7 +1001,7 @@ fn access_source(route: &Value, public: bool) -> String {
     format!("HttpAccess {{ public: {public}, tokens: &[{tokens}] }}")
 }
 
-fn route_source(route: &Value, doc: &Value) -> String {
+fn route_source(route: &Value, doc: &Value, namespace: &Value, all: &[SchemaFile]) -> String {
     let (method, path) = (&route["method"], &route["path"]);
     let public = match route["access"].as_str() {
         Some(access) => access == "public",
@@ -938,31 +1029,48 @@ fn route_source(route: &Value, doc: &Value) -> String {
     };
     let (result, etag) = (route["result"].as_str(), route["etag"].as_str());
     let (bytes, stream) = (route["body_bytes"].as_u64(), route["stream"] == true);
+    let (public_rate, cors) = (class_reference(&route["public_rate"], namespace, all), route["cors"] == true);
     let (cache, own_answer) = (route["cache"].as_str(), route.get("answer").is_some());
     format!(
-        "HttpRoute {{ method: {method}, path: {path}, access: {access}, query: &[{query}], headers: &[{headers}], \
+        "HttpRoute {{ method: {method}, path: {path}, access: {access}, public_rate: {public_rate}, cors: {cors}, query: &[{query}], headers: &[{headers}], \
          body: HttpRouteBody::{body}, body_bytes: {bytes:?}, result: {result:?}, status: HttpRouteStatus::{status}, \
          etag: {etag:?}, nulls: &[{nulls}], cache: {cache:?}, stream: {stream}, own_answer: {own_answer} }}, "
     )
 }
 
-fn method_source(SchemaFile { path, doc }: &SchemaFile, position: usize, all: &[SchemaFile]) -> String {
+fn method_source(
+    SchemaFile { path, doc }: &SchemaFile,
+    position: usize,
+    all: &[SchemaFile],
+    errors: &ErrorTables,
+) -> String {
     let (name, access) = (&doc["method"], variant(doc, "access").unwrap_or_default());
     let (notification, federation) = (is_notification(doc), federation(doc));
     let needs_connection = doc["connection"] == true;
+    let new_bytes = match &doc["stores"] {
+        Value::Bool(true) => "Always".to_owned(),
+        Value::String(param) => format!("With({param:?})"),
+        _ => "Never".to_owned(),
+    };
     let repeatable = doc["repeatable"] == true || doc["federation"]["reads"] == true;
     let namespace = namespace_of(doc, all);
     let at =
         all.iter().position(|file| namespace.is_some_and(|own| own.path == file.path)).unwrap_or_default();
     let own_tag = namespace.map_or(&Value::Null, |namespace| &namespace.doc["tags"][0]["tag"]);
     let tag = tag_reference(doc.get("tag").unwrap_or(own_tag), all);
-    let rate = class_reference(&doc["rate"], namespace.map_or(&Value::Null, |own| &own.doc), all);
-    let http: String = list(&doc["http"]).iter().map(|route| route_source(route, doc)).collect();
-    let callers: String = list(&doc["callers"]).iter().map(|service| format!("{service}, ")).collect();
+    let namespace_doc = namespace.map_or(&Value::Null, |own| &own.doc);
+    let rate = class_reference(&doc["rate"], namespace_doc, all);
+    let routes = list(&doc["http"]).iter();
+    let http: String = routes.map(|route| route_source(route, doc, namespace_doc, all)).collect();
+    let callers: String =
+        callers_of(doc, namespace, all).iter().map(|service| format!("{service}, ")).collect();
+    let invalid_params =
+        errors.constant(doc["invalid_params"].as_str().unwrap_or("INVALID_PARAMS"), namespace);
     format!(
         "Method {{ name: {name}, position: {position}, namespace: &NAMESPACES[{at}], tag: {tag}, \
-         access: Access::{access}, callers: &[{callers}], rate: {rate}, notification: {notification}, \
-         needs_connection: {needs_connection}, repeatable: {repeatable}, http: &[{http}], federation: {federation}, text: {}, doc: {} }}",
+         access: Access::{access}, callers: &[{callers}], rate: {rate}, new_bytes: NewBytes::{new_bytes}, notification: {notification}, \
+         needs_connection: {needs_connection}, repeatable: {repeatable}, invalid_params: {invalid_params}, http: &[{http}], \
+         federation: {federation}, text: {}, doc: {} }}",
         text(path),
         parsed(path)
     )

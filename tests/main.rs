@@ -34,7 +34,7 @@
 //! | 4013 | `sessions` |
 //! | 4030, 4040, 4500 | none: -32004, -32008 and 5003 say the same here |
 //! | 4090 | `auth` (names that already exist), `connect` (`delivery_mode_conflict`) |
-//! | 5003 | `store_down`, `message` |
+//! | 5003 | `store_down`, `free_space`, `message` |
 //!
 //! | close | test |
 //! |---|---|

@@ -2,15 +2,14 @@
 
 use super::chance::now;
 use super::connection::dial::GatewayDialer;
-use super::connection::http::HttpAnswer;
 use super::error::Error;
 use super::home::LocalAgent;
-use super::login;
+use super::login::over_http::with_token;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use certs::Certificate;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
-use hyper::http::request::Builder;
-use hyper::{Method, Request, StatusCode};
+use hyper::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
+use hyper::{Method, Request};
+use proto_schemas::requests::agent::AgentMdNote;
 use serde::{Deserialize, Serialize};
 
 const PATH: &str = "/agent.md";
@@ -39,6 +38,9 @@ pub struct PublishedAgentMd {
     pub last_modified: String,
     /// Where everybody can read it.
     pub agent_md_url: String,
+    /// What is accepted and could be better.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<AgentMdNote>,
 }
 
 /// Publishes the agent.md of an agent: YAML front matter and Markdown. It is signed with the agent's key, unless it has a signature
@@ -60,14 +62,14 @@ pub async fn publish_agent_md(
         };
         Ok((request, sign_agent_md(agent, content)?))
     };
-    let answer = with_token(dialer, agent, put).await?.accepted("PUT /agent.md")?;
+    let answer = with_token(dialer, agent, &of_agent(dialer, agent), put).await?.accepted("PUT /agent.md")?;
     serde_json::from_str(&answer).map_err(|error| Error::Unexpected(format!("PUT /agent.md: {error}")))
 }
 
 /// Removes the agent.md of an agent.
 pub async fn unpublish_agent_md(dialer: &GatewayDialer, agent: &LocalAgent) -> Result<(), Error> {
     let delete = |_: &LocalAgent| Ok((Request::builder().method(Method::DELETE).uri(PATH), String::new()));
-    with_token(dialer, agent, delete).await?.accepted("DELETE /agent.md").map(drop)
+    with_token(dialer, agent, &of_agent(dialer, agent), delete).await?.accepted("DELETE /agent.md").map(drop)
 }
 
 /// The document with a signature by the agent's key over everything before it. One that has a signature already stays as it is.
@@ -87,23 +89,9 @@ pub fn sign_agent_md(agent: &LocalAgent, content: &str) -> Result<String, Error>
     Ok(format!("{text}{MARKER}\n{fields}\nsignature: {signature}\n-->"))
 }
 
-/// Sends a request under the name of the agent, with its access token; with a new one if that is refused. The request is made after
-/// the token is there: a login may bring a new certificate, and the old one signs nothing from then on.
-async fn with_token(
-    dialer: &GatewayDialer,
-    agent: &LocalAgent,
-    request: impl Fn(&LocalAgent) -> Result<(Builder, String), Error>,
-) -> Result<HttpAnswer, Error> {
-    let host = dialer.gateway().authority(agent.aid.as_str());
-    let send = async |token: String| {
-        let (request, body) = request(agent)?;
-        dialer.send(request.header(AUTHORIZATION, format!("Bearer {token}")), &host, &body).await
-    };
-    let answer = send(login::access_token(dialer, agent).await?).await?;
-    if answer.status != StatusCode::UNAUTHORIZED {
-        return Ok(answer);
-    }
-    send(login::new_access_token(dialer, agent).await?).await
+/// The host of an agent's own paths.
+fn of_agent(dialer: &GatewayDialer, agent: &LocalAgent) -> String {
+    dialer.gateway().authority(agent.aid.as_str())
 }
 
 #[cfg(test)]

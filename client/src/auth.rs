@@ -8,7 +8,8 @@ use certs::Key;
 use proto_schemas::Aid;
 use proto_schemas::requests::auth::{
     AidLogin1, AidLogin2, Connect, ConnectProof, ConnectWishes, ConnectedSession, ConnectingClient,
-    ConnectingDevice, CreateAid, DeliveryMode, LoginTokens, ProtocolRange,
+    ConnectingDevice, CreateAid, DeliveryMode, LoginTokens, ProtocolRange, RevocationTarget, RevokeCert,
+    RevokedIdentity,
 };
 use serde_json::value::to_raw_value;
 
@@ -60,6 +61,28 @@ pub async fn log_in(
         client_time: to_raw_value(&client_time).map_err(|error| Error::Invalid(error.to_string()))?,
         signature: BASE64_STANDARD.encode(signed),
         cert: None,
+    };
+    connection.request(&finish).await
+}
+
+/// Ends the tokens of an agent, or the agent for good: both steps, on one socket.
+pub async fn revoke_cert(
+    connection: &ClientConnection,
+    (aid, key, cert): (&Aid, &Key, &str),
+    what: RevocationTarget,
+    reason: &str,
+) -> Result<RevokedIdentity, Error> {
+    let begin = AidLogin1 { aid: aid.clone(), cert: cert.to_owned(), client_nonce: secret() };
+    let begun = connection.request(&begin).await?;
+
+    let signed = key.sign(RevokeCert::signed_text(&begun.nonce, what, reason).as_bytes());
+    let finish = RevokeCert {
+        aid: aid.clone(),
+        request_id: begun.request_id,
+        nonce: begun.nonce,
+        what: Some(what),
+        reason: Some(reason.to_owned()),
+        signature: BASE64_STANDARD.encode(signed),
     };
     connection.request(&finish).await
 }

@@ -178,6 +178,17 @@ impl LocalAgent {
         files::replace(&self.folder.join("tokens.json"), &text)
     }
 
+    /// Deletes the tokens of a login that has ended.
+    pub fn forget_tokens(&self) -> Result<(), Error> {
+        let file = self.folder.join("tokens.json");
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Error::file(&file, "removed", error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Deletes an agent whose key the server refused.
     pub fn delete(self) -> Result<(), Error> {
         fs::remove_dir_all(&self.folder).map_err(|error| Error::file(&self.folder, "removed", error))

@@ -1,5 +1,6 @@
 //! From an agent in a folder to its session: certificate and tokens are kept, renewed, and replaced when they are refused.
 
+pub(crate) mod over_http;
 pub(crate) mod reconnect;
 
 use super::auth::{self, SessionOptions};
@@ -10,7 +11,7 @@ use super::error::Error;
 use super::events::EventReaders;
 use super::home::{LocalAgent, StoredTokens};
 use proto_schemas::codes;
-use proto_schemas::requests::auth::RefreshToken;
+use proto_schemas::requests::auth::{RefreshToken, RevocationTarget, RevokedIdentity};
 use serde_json::value::to_raw_value;
 use std::sync::Arc;
 
@@ -24,6 +25,23 @@ pub async fn register(dialer: &GatewayDialer, agent: &LocalAgent) -> Result<(), 
     connection.close().await;
     agent.keep_cert(&created?)?;
     agent.keep_gateway(dialer.gateway())
+}
+
+/// Logs an agent out everywhere, or ends it for good, with its key. A reason is one of
+/// [`AGENT_REASONS`](proto_schemas::requests::auth::AGENT_REASONS).
+pub async fn revoke(
+    dialer: &GatewayDialer,
+    agent: &LocalAgent,
+    what: RevocationTarget,
+    reason: &str,
+) -> Result<RevokedIdentity, Error> {
+    let cert = cert_of(agent)?;
+    let connection = dialer.open().await?;
+    let revoked = auth::revoke_cert(&connection, (&agent.aid, &agent.key, &cert), what, reason).await;
+    connection.close().await;
+    let revoked = revoked?;
+    agent.forget_tokens()?;
+    Ok(revoked)
 }
 
 /// A session of this agent, for calls alone: events are dropped, and a lost connection stays lost. Tokens are kept, renewed when
@@ -98,13 +116,16 @@ async fn renew(connection: &ClientConnection, agent: &LocalAgent) -> Result<Stor
 }
 
 async fn log_in(connection: &ClientConnection, agent: &LocalAgent) -> Result<StoredTokens, Error> {
-    let cert = agent.cert();
-    let cert = cert.ok_or_else(|| Error::Invalid(format!("{} is not registered yet", agent.aid)))?;
+    let cert = cert_of(agent)?;
     let login = auth::log_in(connection, &agent.aid, &agent.key, &cert).await?;
     if let Some(cert) = &login.new_cert {
         agent.keep_cert(cert)?;
     }
     keep(agent, login.access_token, login.refresh_token, login.expires_in)
+}
+
+fn cert_of(agent: &LocalAgent) -> Result<String, Error> {
+    agent.cert().ok_or_else(|| Error::Invalid(format!("{} is not registered yet", agent.aid)))
 }
 
 fn keep(

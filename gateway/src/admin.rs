@@ -140,7 +140,8 @@ pub async fn ask(data: &Path, method: &str, params: &Value) -> anyhow::Result<Op
     tokio::time::timeout(TIMEOUT, reader.read_line(&mut answer))
         .await
         .context("the server does not answer")??;
-    let answer: Value = serde_json::from_str(&answer).context("the server's answer is not understood")?;
+    let answer: Value =
+        serde_json::from_str(&answer).context("the server's answer has an unexpected form")?;
     match answer.get("error") {
         Some(error) => bail!("{}", error["message"].as_str().unwrap_or("refused")),
         None => Ok(Some(answer["result"].clone())),

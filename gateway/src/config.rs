@@ -7,6 +7,7 @@ mod limits;
 mod listen;
 mod mesh;
 mod resolve;
+mod sentence;
 
 pub use federation::FederationConfig;
 pub use limits::LimitsConfig;
@@ -14,7 +15,7 @@ pub use listen::ListenAddress;
 pub use mesh::{Addresses, MeshConfig, ServiceConfig, mesh_address};
 pub use resolve::{ResolveEntry, host_and_port};
 
-use kernel::{ConfiguredService, Network, RedisSettings, StoreUrl};
+use kernel::{AccountSettings, ConfiguredService, Network, RedisSettings, StoreLimits, StoreUrl};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -25,27 +26,30 @@ use std::path::PathBuf;
 pub struct Config {
     /// The domain of this server. Every AID it registers is under it.
     pub issuer: String,
-    /// Where to listen. `ADDR:PORT` has TLS; `plain:ADDR:PORT` has not, for use behind a proxy that has.
+    /// The addresses to listen on. `ADDR:PORT` uses TLS; `plain:ADDR:PORT` does not, for use behind a proxy that does.
     pub listen: Vec<ListenAddress>,
     /// Let several gateways of one machine listen on the same address: the system spreads connections over them.
     pub share_port: bool,
-    /// Balancers before this server, as addresses and networks: `["10.0.0.7", "10.1.0.0/24"]`. Each of their connections has to begin
-    /// with a PROXY header, version 1 or 2, which says the address of the client. From others none is accepted.
+    /// Balancers before this server, as addresses and networks: `["10.0.0.7", "10.1.0.0/24"]`. Each of their connections must
+    /// begin with a PROXY header, version 1 or 2, with the address of the client. Connections from other addresses must not have
+    /// one.
     pub proxies: Vec<Network>,
     /// The folder with keys, certificates and SQLite files.
     pub data: PathBuf,
     /// The folder whose `pki` has the keys of this process; the data folder by default. Processes that run the same
     /// service share it.
     pub keys: Option<PathBuf>,
-    /// The gateway URL told to clients. They keep it for ever, so it must not change; by default it is made of the
-    /// issuer and the first TLS port.
+    /// The gateway URL for clients. Clients store it permanently, so it must not change. Default: made of the issuer and the
+    /// first TLS port.
     pub public_url: Option<String>,
     pub store: StoreConfig,
     pub bus: BusConfig,
     pub tls: TlsConfig,
     pub log: LogConfig,
     pub limits: LimitsConfig,
-    /// Which services run in this process, `gateway` among them; empty means all of them.
+    /// What is stored per agent, network and domain in all namespaces together: see `aund accounts`.
+    pub accounts: AccountSettings,
+    /// The services that run in this process, including `gateway`. Empty: all of them.
     pub only: Vec<String>,
     pub mesh: MeshConfig,
     pub status: StatusConfig,
@@ -62,6 +66,11 @@ pub struct Config {
 pub struct StoreConfig {
     /// `sqlite:FOLDER` (empty: the data folder) or `postgres://…`, a schema per service.
     pub url: String,
+    /// SQLite: while less than this is free on the disk, new messages, tasks, documents and registrations are refused with 5003.
+    /// Default: 1 GiB, or 5 % of the disk if that is less; 0 refuses nothing.
+    pub free_bytes: Option<u64>,
+    /// PostgreSQL, whose free space is unknown: the same is refused while the server's schemas have this size. Default: no limit.
+    pub bytes: Option<u64>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -76,7 +85,7 @@ pub struct BusConfig {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsConfig {
-    /// Files with a certificate of your own for the listeners, and its key. Without them the server's authority makes one.
+    /// Files with your own certificate and key for the listeners. Default: a certificate from the server's authority.
     pub cert: Option<PathBuf>,
     pub key: Option<PathBuf>,
 }
@@ -101,15 +110,19 @@ pub enum LogFormat {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StatusConfig {
-    /// Where `/health` and `/metrics` are answered over plain HTTP. For machines of your own only.
+    /// The address for `/health` and `/metrics` over plain HTTP. Do not expose it publicly.
     pub listen: Option<SocketAddr>,
-    /// Whoever sends this token as a bearer gets `/metrics` from the public listeners, too. Without it they have none.
+    /// The bearer token for `/metrics` on the public listeners. Default: the public listeners have no `/metrics`.
     pub token: Option<String>,
 }
 
 impl Config {
     pub fn store_url(&self) -> anyhow::Result<StoreUrl> {
         self.store.url.parse()
+    }
+
+    pub fn store_limits(&self) -> StoreLimits {
+        StoreLimits { free_bytes: self.store.free_bytes, bytes: self.store.bytes }
     }
 
     /// Whether the connections from there are those of a balancer.
@@ -139,6 +152,7 @@ impl Default for Config {
             tls: TlsConfig::default(),
             log: LogConfig::default(),
             limits: LimitsConfig::default(),
+            accounts: AccountSettings::default(),
             only: Vec::new(),
             mesh: MeshConfig::default(),
             status: StatusConfig::default(),
@@ -151,7 +165,7 @@ impl Default for Config {
 
 impl Default for StoreConfig {
     fn default() -> StoreConfig {
-        StoreConfig { url: "sqlite:".to_owned() }
+        StoreConfig { url: "sqlite:".to_owned(), free_bytes: None, bytes: None }
     }
 }
 

@@ -1,6 +1,7 @@
 //! aund: the server that agents connect to. The gateway terminates authenticated WebSocket connections, answers HTTP beside
 //! them, and hands every call to the service of its namespace.
 
+mod accounts;
 mod address_limits;
 pub mod admin;
 mod admission;

@@ -3,6 +3,7 @@
 mod banner;
 mod data;
 mod drain;
+mod free_space;
 mod housekeeping;
 mod readiness;
 mod store_probes;
@@ -24,7 +25,7 @@ use anyhow::{Context as _, bail};
 use banner::Banner;
 use drain::RunningServer;
 use housekeeping::housekeeping;
-use kernel::{Bus, ConfiguredService, CpuPool, RedisBus, World};
+use kernel::{Accounts, Bus, ConfiguredService, CpuPool, RedisBus, World};
 use proto_schemas::requests::ca::TrustChanged;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -48,7 +49,7 @@ async fn serve_until_stopped(config: Config) -> anyhow::Result<()> {
     let _lock = lock_data(&config.data)?;
 
     let world = world(&config).await?;
-    let metrics = Arc::new(Metrics::of(&world.stores, &world.tasks, &world.metrics));
+    let metrics = Arc::new(Metrics::of(&world));
     running(&config).into_iter().for_each(|service| metrics.runs(service));
     world.tracker.spawn(telemetry::watch_lag(metrics.runtime_lag.clone(), world.stop.clone()));
     let mesh_context = wire(&config, &world, &metrics)?;
@@ -64,6 +65,7 @@ async fn serve_until_stopped(config: Config) -> anyhow::Result<()> {
         () = signals.wait() => return Ok(()),
     }
     store_probes::watch(&world);
+    free_space::watch(&world, config.store_limits()).await;
     let mut banner = Banner::new(&config.issuer);
     let calls = answer_internal(&config, &world, &metrics, &mesh_context, &mut banner)?;
     // It already answers other processes, so a stop in between has to drain as well.
@@ -71,7 +73,7 @@ async fn serve_until_stopped(config: Config) -> anyhow::Result<()> {
         () = readiness::others(&world.mesh) => true,
         () = signals.wait() => false,
     };
-    let health = HealthSources::new(&world, config.runs("gateway"));
+    let health = HealthSources::new(&world, config.runs("gateway")).for_operator();
     let admission = Arc::new(Admission::new(&config, &world));
     let (data, services) = (config.data.clone(), running(&config));
     let limit = Duration::from_millis(config.limits.drain_timeout_ms);
@@ -101,6 +103,7 @@ async fn world(config: &Config) -> anyhow::Result<World> {
         let redis = RedisBus::open(settings, &world.clock).await.context("bus.url")?;
         (world.bus, world.presence) = (redis.bus(), redis.presence());
     }
+    world.accounts = Accounts::new(config.accounts, &world.bus);
     Ok(world)
 }
 
@@ -164,7 +167,7 @@ fn answer_internal(
     if let Some(address) = config.status.listen {
         let listener = listen::bind(address, false)?;
         banner.line("status", format!("http://{}", listener.local_addr()?));
-        let health = HealthSources::new(world, config.runs("gateway"));
+        let health = HealthSources::new(world, config.runs("gateway")).for_operator();
         calls.spawn(status::answer(listener, world.clone(), metrics.clone(), health));
     }
     Ok(calls)

@@ -2,6 +2,7 @@
 
 mod bus;
 mod calls;
+mod disk;
 mod lag;
 mod links;
 mod relays;
@@ -11,7 +12,8 @@ mod tasks;
 use crate::config::{LogConfig, LogFormat};
 use bus::BusMetrics;
 use calls::CallMetrics;
-use kernel::{BusStats, ServiceMetrics, Stores, Tasks};
+use disk::DiskMetrics;
+use kernel::{BusStats, Disk, ServiceMetrics, Stores, Tasks, World};
 use links::MeshLinkMetrics;
 use prometheus_client::encoding::{
     EncodeLabelSet,
@@ -95,22 +97,26 @@ pub struct Metrics {
 
 impl Metrics {
     pub fn new() -> Metrics {
-        Metrics::of(&Stores::default(), &Tasks::default(), &ServiceMetrics::default())
+        Metrics::with(&Stores::default(), &Disk::default(), &Tasks::default(), &ServiceMetrics::default())
     }
 
-    /// The metrics of a process whose services have these stores, tasks and metrics of their own.
-    pub fn of(stores: &Stores, tasks: &Tasks, of_services: &ServiceMetrics) -> Metrics {
+    /// The metrics of a process, with what is counted in its world.
+    pub fn of(world: &World) -> Metrics {
+        Metrics::with(&world.stores, &world.disk, &world.tasks, &world.metrics)
+    }
+
+    fn with(stores: &Stores, disk: &Disk, tasks: &Tasks, of_services: &ServiceMetrics) -> Metrics {
         let mut registry = Registry::with_prefix("aund");
         let all = &mut registry;
         let calls = CallMetrics::register(all);
-        let outbox =
-            "Bytes that wait to be written to clients, and of answers of batches that are not complete yet";
-        let waiting = "Bytes of calls that wait for other domains or are in flight to them";
+        let outbox = "Bytes waiting to be written to clients, including incomplete answers to batches";
+        let waiting = "Bytes of calls to other domains, waiting or in flight";
         let runtime_lag = lag::lag_histogram();
-        let late = "How late the runtime was: how long a task that was due had to wait for a thread";
+        let late = "Scheduling delay of the runtime: how long a due task waited for a thread";
         all.register_with_unit("runtime_lag", late, Unit::Seconds, runtime_lag.clone());
-        let oldest = "How long the oldest call that waits for another domain has waited";
+        let oldest = "Age of the oldest call that waits for another domain, in seconds";
         all.register_collector(Box::new(StoreMetrics(stores.clone())));
+        all.register_collector(Box::new(DiskMetrics(disk.clone())));
         all.register_collector(Box::new(TaskMetrics(tasks.clone())));
         Metrics {
             pings: calls.method("meta.ping").ok.clone(),
@@ -119,23 +125,19 @@ impl Metrics {
             refused: counted(
                 all,
                 "refused_sockets",
-                "Sockets refused, by the limit that was reached; handshakes and http_unread are sockets closed in favour of others, because theirs held most; proxy_header: a balancer sent no valid PROXY header",
+                "Refused sockets, by limit; handshakes and http_unread: sockets closed in favour of others because they held most; proxy_header: no valid PROXY header",
             ),
             http: counted(all, "http_responses", "HTTP answers, by route and status"),
             sockets: counted(all, "sockets", "Open WebSockets, logged in or not"),
-            sessions: counted(all, "sessions", "WebSockets that logged in"),
+            sessions: counted(all, "sessions", "Logged-in WebSockets"),
             outbox_bytes: measured(all, "outbox", outbox, Unit::Bytes),
-            full_outboxes: counted(
-                all,
-                "full_outboxes",
-                "Connections closed because too much waited to be written to them",
-            ),
+            full_outboxes: counted(all, "full_outboxes", "Connections closed because their outbox was full"),
             events: counted(all, "events", "Events delivered to sessions"),
             links: MeshLinkMetrics::register(all),
             services: counted(
                 all,
                 "service",
-                "1 for each service that runs in this process, the gateway among them",
+                "1 for each service that runs in this process, including the gateway",
             ),
             bus: BusMetrics::register(all),
             relayed: RelayMetrics::register(all),

@@ -24,6 +24,8 @@ pub struct HttpPrefix {
     pub body_bytes: usize,
     /// Whether a request may take as long as its bytes keep coming: uploads, and events while they happen.
     pub streams: bool,
+    /// Whether requests that change something, and that no method declares, store new bytes.
+    pub stores: bool,
     /// Whether pages of any origin may read the answers.
     pub cors: bool,
     /// How answers and refusals look, whoever gives them.
@@ -60,6 +62,10 @@ pub struct HttpRoute {
     /// With the names of parameters in braces: `/pki/ocsp/{serial}`.
     pub path: &'static str,
     pub access: HttpAccess,
+    /// The limit that counts requests without a token, beside that of all requests of an address.
+    pub public_rate: Option<&'static RateClass>,
+    /// Whether pages of any origin may read the answers, also where those of its path are for no page.
+    pub cors: bool,
     /// The parameters that may stand in the query.
     pub query: &'static [&'static str],
     /// Headers, in lower case, and the parameters they become.
@@ -89,6 +95,8 @@ impl HttpRoute {
             method,
             path,
             access: HttpAccess { public: false, tokens: &[ACCESS_TOKEN] },
+            public_rate: None,
+            cors: false,
             query: &[],
             headers: &[],
             body: HttpRouteBody::None,

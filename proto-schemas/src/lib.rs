@@ -187,6 +187,16 @@ pub struct FederationRule {
     pub services: bool,
 }
 
+/// Whether a call makes the server store new bytes. It is refused while there is no space for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewBytes {
+    /// It reads, frees space, or replaces a row of a few bytes.
+    Never,
+    Always,
+    /// Only with this param.
+    With(&'static str),
+}
+
 /// One method file.
 #[derive(Clone, Copy, Debug)]
 pub struct Method {
@@ -201,12 +211,16 @@ pub struct Method {
     pub callers: &'static [&'static str],
     /// The limit that counts it beside that of all calls.
     pub rate: Option<&'static RateClass>,
+    /// Whether it stores new bytes.
+    pub new_bytes: NewBytes,
     /// A notification is sent without an id and is never answered.
     pub notification: bool,
     /// Whether it means nothing without a WebSocket, so that it cannot be called over HTTP.
     pub needs_connection: bool,
     /// Whether the same call again changes nothing, whatever its params are: it may be signed once and sent twice.
     pub repeatable: bool,
+    /// What is answered to params that cannot be read.
+    pub invalid_params: Code,
     /// The routes that it is, too.
     pub http: &'static [HttpRoute],
     /// How it is forwarded to the domain of another agent, if it is.
@@ -335,6 +349,12 @@ pub fn federated_namespaces() -> impl Iterator<Item = &'static Namespace> {
 /// Every method, in alphabetical order.
 pub fn methods() -> &'static [Method] {
     &METHODS
+}
+
+/// The methods by which namespaces say what they keep for agents: every internal one that is called `account`.
+pub fn account_methods() -> impl Iterator<Item = &'static Method> {
+    let is_account = |name: &str| name.split_once('.').is_some_and(|(_, method)| method == "account");
+    METHODS.iter().filter(move |method| method.access == Access::Internal && is_account(method.name))
 }
 
 /// The method of this name, if there is one.

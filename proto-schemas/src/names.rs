@@ -119,6 +119,11 @@ impl DeviceId {
         Ok(DeviceId(text.into()))
     }
 
+    /// The device by which messages go to the webhook of an agent.
+    pub fn webhook() -> DeviceId {
+        DeviceId("webhook".into())
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use crate::envelope::{HttpEnvelope, Placeholder};
 use crate::{
-    Code, HttpPrefix, HttpRoute, HttpRouteBody, HttpRouteStatus, Method, Namespace, codes, common, methods,
-    namespaces, namespaces_of,
+    Access, Code, HttpPrefix, HttpRoute, HttpRouteBody, HttpRouteStatus, Method, Namespace, codes, common,
+    methods, namespaces, namespaces_of,
 };
 
 const BEARER: &str = "bearer";
@@ -263,7 +263,11 @@ impl RouteOperation {
             all.extend([codes::PARSE_ERROR, codes::BODY_TOO_LARGE, codes::BODY_TIMEOUT]);
             all.extend([codes::UNSUPPORTED_MEDIA_TYPE, codes::INVALID_PARAMS]);
         }
-        if !self.route.access.public {
+        if self.method.federation.is_some() {
+            all.extend([codes::FEDERATION_UNREACHABLE, codes::FEDERATION_TIMEOUT, codes::FEDERATION_REFUSED]);
+        }
+        // A method for sessions may have a public route: what it shows without a token is not everything.
+        if !self.route.access.public || self.method.access == Access::Session {
             all.extend([codes::UNAUTHENTICATED, codes::PERMISSION_DENIED]);
         }
         failures(self.envelope(), &all)

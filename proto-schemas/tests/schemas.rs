@@ -31,7 +31,7 @@ fn an_example_that_fails_for_another_reason_has_params_of_the_right_form() {
             let Some(error) = example.get("error") else { continue };
             // Params of the wrong form are answered before anything else, so every other error needs the right form.
             let right_form = params.is_valid(&filled(&example["params"]));
-            let form_error = error == "INVALID_PARAMS" || error == "BAD_PARAMETER";
+            let form_error = error == method.invalid_params.name || error == "BAD_PARAMETER";
             assert!(
                 right_form || form_error,
                 "{}, {}: the params have the wrong form",
@@ -281,7 +281,9 @@ fn sample(name: &str) -> Option<&'static str> {
         "access_token" | "refresh_token" => "a-token",
         "agent_token" => "hsk_0aZ9bY8cX70aZ9bY8cX70aZ9bY8cX70aZ9bY8cX7",
         "offered_task" | "accepted_task" | "own_task" => "task_0190163d-868b-7ce2-a5f1-c1b6d0b3a7e4",
-        "own_agent" | "relation" | "suspended_relation" => "0190163d-868b-7ce2-a5f1-c1b6d0b3a7e4",
+        "own_agent" | "hooked_agent" | "relation" | "suspended_relation" => {
+            "0190163d-868b-7ce2-a5f1-c1b6d0b3a7e4"
+        }
         "trusted_root" => "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         "now_ms" => "1794701761845",
         "now_seconds" => "1794701761",

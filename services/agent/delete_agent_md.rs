@@ -15,7 +15,7 @@ impl AgentService {
         let DeleteAgentMd { aid, if_match } = params;
         let now = self.clock.now_ms();
         match self.store.delete(aid.as_str(), now, &Condition::of(if_match.as_deref(), None)).await? {
-            AgentMdWrite::Written | AgentMdWrite::Unchanged(_) => {}
+            AgentMdWrite::Written | AgentMdWrite::Unchanged(_) | AgentMdWrite::Full(_) => {}
             AgentMdWrite::Refused | AgentMdWrite::Unsigned => return Err(Error::Changed(aid.to_string())),
             AgentMdWrite::Absent => return Err(Error::NotFound(aid.to_string())),
         }

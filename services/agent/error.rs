@@ -1,7 +1,7 @@
 //! What can go wrong in `agent.*` and `h2a.*`, and the code for each. These are read over HTTP, so each also names its status.
 
 use kernel::agent_md::AgentMdError;
-use kernel::{PageLimitError, RpcError, codes};
+use kernel::{ChargeError, PageLimitError, RpcError, codes};
 use manifest::{ManifestRefusal, Violation};
 use outbound::UrlRefused;
 use proto_schemas::Code;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 pub(super) enum Error {
     #[error("agent_md_too_large: {0}")]
     TooLarge(String),
-    #[error("the document is about {found}, not about {expected}")]
+    #[error("front matter `aid` is {found:?}; expected {expected}")]
     OtherAgent { found: String, expected: String },
     #[error(transparent)]
     Document(AgentMdError),
@@ -23,7 +23,7 @@ pub(super) enum Error {
         "agent.md of {0} is signed, and only a signed one takes its place: sign it, or remove the other first"
     )]
     Unsigned(String),
-    #[error("agent.md of {0} changed meanwhile: read it again and repeat the change")]
+    #[error("agent.md of {0} is not the one that the request names: it exists already or has changed")]
     Changed(String),
     #[error("{0} has published no agent.md")]
     NotFound(String),
@@ -76,6 +76,12 @@ pub(super) enum Error {
 impl From<PageLimitError> for Error {
     fn from(_: PageLimitError) -> Error {
         Error::Bad(PageLimitError::SENTENCE)
+    }
+}
+
+impl From<ChargeError> for Error {
+    fn from(error: ChargeError) -> Error {
+        Error::Other(error.into())
     }
 }
 

@@ -4,6 +4,7 @@
 //! decides whether its users have to be asked again. Whatever is told because of a change is written with it (`consent`) and sent
 //! afterwards (`sending`).
 
+mod agent_removal;
 mod agents;
 mod callers;
 mod changes;
@@ -17,7 +18,6 @@ mod page;
 mod paging;
 mod peers;
 mod put_agent_md;
-mod revocations;
 mod routes;
 mod sending;
 mod settings;
@@ -26,14 +26,19 @@ mod store;
 mod tests;
 
 use error::Error;
-use kernel::{Bus, Clock, CpuPool, Ids, Mesh, Methods, Presence, Rpc, Service, ServiceRow, Task, World};
+use kernel::{
+    Account, AgentRemover, Bus, Clock, CpuPool, Ids, Mesh, Methods, Presence, Rpc, Service, ServiceRow, Task,
+    World,
+};
 use outboxes::SendingOutboxes;
 use proto_schemas::requests::agent::AgentChanged;
-use sending::{DeviceArrivals, HttpsSender, SendingWork, UserEvents, WebhookDeliveries, WebhookSender};
+use sending::{
+    DeviceArrivals, HttpsSender, MessageArrivals, MessageDeliveries, SendingWork, UserEvents,
+    WebhookDeliveries, WebhookSender,
+};
 pub use settings::Settings;
 use std::sync::Arc;
 use store::Store;
-use tokio::sync::Notify;
 
 /// The service as `aund` hands it to the gateway.
 pub fn row() -> ServiceRow {
@@ -51,20 +56,26 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
             }
         })
     };
-    let revocations = task("revocations", |agent| Box::pin(async move { agent.follow_revocations().await }));
+    let removal = AgentRemover::new(world, "agent", agent.store.db(), agent.clone()).removal();
     let events = agent.outboxes.events.task("events", world, &Arc::new(UserEvents(agent.clone())));
     let deliveries = Arc::new(WebhookDeliveries(agent.clone()));
     let webhooks = agent.outboxes.webhooks.task("webhooks", world, &deliveries);
+    let message_deliveries = Arc::new(MessageDeliveries(agent.clone()));
+    let messages = agent.outboxes.messages.task("webhook_messages", world, &message_deliveries);
+    let marks = task("message_marks", |agent| Box::pin(async move { agent.mark_messages().await }));
     let arrivals = task("arrivals", |agent| Box::pin(async move { agent.tell_arrivals().await }));
     let maintenance = task("maintenance", |agent| Box::pin(async move { agent.maintain().await }));
+    let accounts = agent.store.account.task(world);
     let methods = rpc(agent.clone());
-    Ok(Service::new(&["agent", "h2a"], methods)
+    Ok(Service::new(&["agent", "h2a"], methods, removal)
         .with_routes(routes::routes(agent))
-        .with_task(revocations)
         .with_task(events)
         .with_task(webhooks)
+        .with_task(messages)
+        .with_task(marks)
         .with_task(arrivals)
-        .with_task(maintenance))
+        .with_task(maintenance)
+        .with_task(accounts))
 }
 
 fn rpc(agent: Arc<AgentService>) -> Methods {
@@ -80,7 +91,9 @@ fn rpc(agent: Arc<AgentService>) -> Methods {
         .method(AgentService::delete)
         .method(AgentService::rotate_token)
         .method(AgentService::verify_token)
-        .method(AgentService::deliveries);
+        .method(AgentService::deliveries)
+        .method(AgentService::test_webhook)
+        .method(AgentService::account);
     h2a::methods(rpc).into()
 }
 
@@ -93,10 +106,9 @@ struct AgentService {
     clock: Clock,
     cpu: Arc<CpuPool>,
     ids: Ids,
-    /// Somebody was revoked.
-    revoked: Arc<Notify>,
     outboxes: SendingOutboxes,
     arrivals: DeviceArrivals,
+    message_arrivals: Arc<MessageArrivals>,
     sender: Arc<dyn WebhookSender>,
     allow_private: bool,
     agents_per_owner: i64,
@@ -115,6 +127,8 @@ impl AgentService {
         sender: Arc<dyn WebhookSender>,
     ) -> anyhow::Result<Arc<AgentService>> {
         let db = world.db("agent", &sqlx::migrate!("./migrations")).await?;
+        let share = store::keeping::share(settings.kept_bytes);
+        let account = Account::open(world, &db, &store::keeping::KEEPING, share).await?;
         Ok(Arc::new(AgentService {
             issuer: world.issuer.clone(),
             mesh: world.mesh.clone(),
@@ -123,10 +137,10 @@ impl AgentService {
             clock: world.clock.clone(),
             cpu: world.cpu.clone(),
             ids: world.ids.clone(),
-            revoked: revocations::listen(&world.bus),
             outboxes: SendingOutboxes::open(world, &db, &settings.webhook).await?,
-            store: Store::new(db, world.stores.tally("agent")),
+            store: Store::new(db, world.stores.tally("agent"), account),
             arrivals: DeviceArrivals::default(),
+            message_arrivals: MessageArrivals::listen(&world.bus),
             sender,
             allow_private: settings.webhook.allow_private,
             agents_per_owner: settings.agents_per_owner,

@@ -1,9 +1,15 @@
 //! The outboxes: what is written in the transaction of a change, and sent afterwards.
 
 use crate::settings::WebhookSettings;
-use kernel::{BackoffSchedule, Db, Outbox, OutboxSettings, OwnedDestinations, Retry, RowKind, World};
+use crate::store::agents::WriteTx;
+use crate::store::attempts;
+use kernel::{
+    BackoffSchedule, Db, NewMark, Outbox, OutboxSettings, OwnedDestinations, Retry, RowKind, SendSlot,
+    SendSlots, World, json_rows,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use sqlx::AssertSqlSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,10 +45,34 @@ const WEBHOOKS: OutboxSettings = OutboxSettings {
     ..OutboxSettings::new("webhook", RowKind::Payload, Retry::Row(WEBHOOK_WAITS))
 };
 
+/// Where the service of messages does not answer. A webhook that fails has waits of its own.
+const MESSAGE_WAITS: BackoffSchedule = BackoffSchedule::new(Duration::from_secs(1), Duration::from_secs(60));
+const MESSAGES: OutboxSettings = OutboxSettings {
+    // Longer than a turn, and the request that it ends with.
+    lease: Duration::from_secs(30),
+    page_rows: 2,
+    turn_pages: 2,
+    ..OutboxSettings::new(
+        "message",
+        RowKind::Mark,
+        Retry::Destination { schedule: MESSAGE_WAITS, demand: None },
+    )
+};
+/// The mark of an AID whose device has to be made or removed, with the number of the change as its version.
+pub(super) const DEVICE: &str = "device";
+/// The mark of an AID for whose webhook messages wait, with the seq of the last one as its version.
+pub(super) const WAITING_MESSAGES: &str = "messages";
+
 pub(super) struct SendingOutboxes {
     pub events: Arc<Outbox>,
     /// Their destinations are the ids of agents, and the data of a row is the body of the request.
     pub webhooks: Arc<Outbox>,
+    /// Marks of messages that wait for webhooks. Their destinations are AIDs, so that one process at a time makes, reads or removes the
+    /// device of an AID.
+    pub messages: Arc<Outbox>,
+    /// What both of them send at once.
+    slots: Arc<SendSlots>,
+    limits: OutboxSettings,
 }
 
 /// The data of an event's row.
@@ -84,15 +114,43 @@ impl SendingOutboxes {
             most_of_owner: Some(webhook.waiting_per_owner),
             ..WEBHOOKS
         };
+        let messages = OutboxSettings { at_once: webhook.requests, owned: Some(owned), ..MESSAGES };
+        let slots = Arc::<SendSlots>::default();
         Ok(SendingOutboxes {
             events: Outbox::open(world, db, EVENTS).await?,
-            webhooks: Outbox::open(world, db, webhooks).await?,
+            webhooks: Outbox::open_sharing(world, db, webhooks.clone(), slots.clone()).await?,
+            messages: Outbox::open_sharing(world, db, messages, slots.clone()).await?,
+            slots,
+            limits: webhooks,
         })
+    }
+
+    /// The right to send one request beside the outboxes. `None` while as many go to webhooks as may, in all or of this owner.
+    pub fn slot_for_test(&self, agent_id: &str, owner: &str) -> Option<SendSlot> {
+        self.slots.take_alone(&format!("test of {agent_id}"), owner, &self.limits)
+    }
+
+    /// Has the device of an AID made or removed, and its messages sent at once, if it has any. The last statement of its transaction but
+    /// the commit: it locks the counter of such changes.
+    pub async fn mark_device(&self, tx: &mut WriteTx, aid: &str, owner: &str, now: i64) -> sqlx::Result<()> {
+        self.messages.restart(tx, aid).await?;
+        let version = attempts::next_webhook_change(tx).await?;
+        let mark = NewMark::new(DEVICE, aid, owner, version, (now, now));
+        self.write_marks(tx, &[mark]).await
+    }
+
+    pub async fn write_marks(&self, tx: &mut WriteTx, marks: &[NewMark<'_>]) -> sqlx::Result<()> {
+        sqlx::query(AssertSqlSafe(self.messages.mark_statement(1)))
+            .bind(json_rows::text(&marks)?)
+            .execute(&mut **tx)
+            .await?;
+        Ok(())
     }
 
     /// Has what was written sent. Called after the commit.
     pub fn wake(&self) {
         self.events.wake();
         self.webhooks.wake();
+        self.messages.wake();
     }
 }

@@ -22,9 +22,10 @@ impl AgentService {
             return Err(Error::NoAgentRecord(id.to_owned()));
         };
         let issuer = aid.issuer();
-        if !self.mesh.has("gateway") {
+        if !self.mesh.knows("gateway") {
             let sentence = format!("{issuer} is another domain, and cannot be reached from here");
-            return Err(RpcError::new(codes::FEDERATION_UNREACHABLE, sentence).into());
+            let error = RpcError::new(codes::FEDERATION_UNREACHABLE, sentence);
+            return Err(error.with("retryable", false).into());
         }
         let forward = forward_for_agent(agent, issuer, R::METHOD, request)?;
         let answer = self.mesh.forward("agent", caller, forward).await?;

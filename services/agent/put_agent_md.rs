@@ -2,9 +2,9 @@
 
 use super::store::{AgentMdWrite, Condition, NewAgentMd};
 use super::{AgentService, Error};
-use kernel::agent_md::{AgentMd, SignatureBlock};
+use kernel::agent_md::{AgentMd, AgentMdWarning, SignatureBlock};
 use kernel::{Caller, RpcError, sha256_hex};
-use proto_schemas::requests::agent::{PutAgentMd, StoredAgentMdVersion};
+use proto_schemas::requests::agent::{AgentMdNote, PutAgentMd, StoredAgentMdVersion};
 use proto_schemas::requests::ca;
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ const SKEW_SECONDS: i64 = 300;
 impl AgentService {
     pub(super) async fn put_agent_md(
         self: Arc<Self>,
-        _: Caller,
+        caller: Caller,
         params: PutAgentMd,
     ) -> Result<StoredAgentMdVersion, Error> {
         let PutAgentMd { aid, content, if_match, if_none_match } = params;
-        let document = AgentMd::parse(&content)?;
+        let document = AgentMd::parse_new(&content)?;
         if !document.front.aid.eq_ignore_ascii_case(aid.as_str()) {
             return Err(Error::OtherAgent { found: document.front.aid, expected: aid.to_string() });
         }
@@ -36,9 +36,15 @@ impl AgentService {
                 .map_err(|reason| Error::Signature { block: index + 1, reason })?;
         }
 
+        let warnings = notes(&document);
         let (etag, now) = (etag(&content), self.clock.now_ms());
         let signed = !document.blocks.is_empty();
-        let new = NewAgentMd { aid: aid.as_str(), content: &content, etag: &etag, signed, now };
+        let writer = caller.calling_agent().ok().filter(|writer| writer.aid == aid);
+        let payer = match writer {
+            Some(writer) => self.store.account.payer(writer),
+            None => self.store.account.payer_of(aid.clone()),
+        };
+        let new = NewAgentMd { aid: aid.as_str(), content: &content, etag: &etag, signed, now, payer };
         let condition = Condition::of(if_match.as_deref(), if_none_match.as_deref());
         let last_modified = match self.store.put(&new, &condition).await? {
             AgentMdWrite::Written => {
@@ -48,9 +54,10 @@ impl AgentService {
             // The same bytes again are no change, and keep their time.
             AgentMdWrite::Unchanged(since) => since,
             AgentMdWrite::Refused | AgentMdWrite::Absent => return Err(Error::Changed(aid.to_string())),
+            AgentMdWrite::Full(full) => return Err(Error::Other(full.into())),
             AgentMdWrite::Unsigned => return Err(Error::Unsigned(aid.to_string())),
         };
-        Ok(StoredAgentMdVersion { aid, etag, last_modified })
+        Ok(StoredAgentMdVersion { aid, etag, last_modified, warnings })
     }
 
     /// The outer error is ours, the inner one the signer's.
@@ -87,6 +94,14 @@ impl AgentService {
         }
         Ok(Ok(()))
     }
+}
+
+/// What could be better about a document, if anything.
+fn notes(document: &AgentMd) -> Option<Vec<AgentMdNote>> {
+    let notes = document.warnings().into_iter();
+    let notes: Vec<AgentMdNote> =
+        notes.map(|AgentMdWarning { path, message }| AgentMdNote { path, message }).collect();
+    (!notes.is_empty()).then_some(notes)
 }
 
 /// Clients compute the same: the quoted SHA-256 of the whole.

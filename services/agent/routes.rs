@@ -106,12 +106,15 @@ async fn write(
     };
     let published = agent.put_agent_md(caller, document).await?;
     let modified = time(published.last_modified);
-    let answer = json!({
+    let mut answer = json!({
         "aid": aid,
         "etag": published.etag,
         "last_modified": httpdate::fmt_http_date(modified),
         "agent_md_url": format!("https://{aid}/agent.md"),
     });
+    if let Some(warnings) = &published.warnings {
+        answer["warnings"] = json!(warnings);
+    }
     Ok(with_version(json_text(StatusCode::OK, answer.to_string()), &published.etag, modified))
 }
 

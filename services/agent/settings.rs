@@ -6,10 +6,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The most agents that one owner may register.
+    /// The maximum number of agents per owner.
     pub agents_per_owner: i64,
-    /// The most relations that one user may have, with those that were revoked in the last 30 days.
+    /// The maximum number of relations per user, including those revoked in the last 30 days.
     pub relations_per_user: i64,
+    /// Bytes of documents, manifests and relations that are stored per agent.
+    pub kept_bytes: u64,
     /// Where events of agents are sent.
     pub webhook: WebhookSettings,
 }
@@ -17,18 +19,18 @@ pub struct Settings {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WebhookSettings {
-    /// Whether webhooks may be plain `http` and lead into private networks, or to this machine. For tests, and for a server whose
-    /// owners of agents are trusted.
+    /// Whether webhooks may use plain `http` and private addresses, including this machine. For tests, and for servers that trust
+    /// all owners of agents.
     pub allow_private: bool,
-    /// The most requests to webhooks at once. One that hangs is one of them for ten seconds.
+    /// The maximum number of concurrent webhook requests. A request that hangs occupies its place for ten seconds.
     pub requests: usize,
-    /// The most requests at once to webhooks of one owner.
+    /// The maximum number of concurrent webhook requests per owner.
     pub requests_per_owner: usize,
-    /// The most requests at once to one address, whoever owns the webhooks. A /64 of IPv6 is one address.
+    /// The maximum number of concurrent webhook requests per address. An IPv6 /64 counts as one address.
     pub requests_per_address: usize,
-    /// How many of `requests` are kept for webhooks that answered their last request.
+    /// How many of `requests` are reserved for webhooks that answered their last request.
     pub requests_kept: usize,
-    /// The most deliveries that wait for the agents of one owner. For a newer one the oldest is given up.
+    /// The maximum number of waiting deliveries per owner. Above it, the oldest is given up.
     pub waiting_per_owner: i64,
 }
 
@@ -47,7 +49,12 @@ impl Default for WebhookSettings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { agents_per_owner: 1000, relations_per_user: 1000, webhook: WebhookSettings::default() }
+        Settings {
+            agents_per_owner: 1000,
+            relations_per_user: 1000,
+            kept_bytes: 8 << 20,
+            webhook: WebhookSettings::default(),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 impl AuthService {
     pub(super) async fn create_aid(
         self: Arc<Self>,
-        _: Caller,
+        caller: Caller,
         params: CreateAid,
     ) -> Result<RegisteredAid, Error> {
         let aid = registrable(&params.aid, &self.issuer)?;
@@ -25,7 +25,11 @@ impl AuthService {
             key_purpose: None,
             additional: None,
         };
-        let ca::IssuedCertificate { cert, ca_cert, curve, .. } = self.ca(&request).await?;
+        let ca::IssuedCertificate { cert, ca_cert, curve, existing, .. } = self.ca(&request).await?;
+        // Everybody can ask again for a name that exists, with the key that its certificate shows.
+        if existing != Some(true) {
+            self.note_new_agent(&aid, caller.address()).await?;
+        }
         Ok(RegisteredAid { aid, cert, ca_cert: Some(ca_cert), curve: Some(curve) })
     }
 }

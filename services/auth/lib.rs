@@ -4,11 +4,13 @@
 //! authenticates the agent to the server. Nothing is stored between the two: the nonce itself carries what the second call needs,
 //! sealed with a key only this service has, and the row written by the second call is what makes it single-use.
 
+mod agent_removal;
 mod certificates;
 mod create_aid;
 mod error;
 mod keys;
 mod login;
+mod new_agents;
 mod settings;
 mod store;
 #[cfg(test)]
@@ -20,8 +22,8 @@ pub use tokens::jwt;
 
 use error::Error;
 use kernel::{
-    Batch, Bus, Cache, Caller, Clock, Ids, KnownCert, Mesh, Methods, Rpc, RpcError, Service, ServiceRow,
-    Task, World,
+    AgentRemover, Batch, Bus, Cache, Caller, Clock, Ids, KnownCert, Mesh, Methods, Rpc, RpcError, Service,
+    ServiceRow, Task, World,
 };
 use keys::AuthKeys;
 use parking_lot::{Mutex, RwLock};
@@ -42,23 +44,7 @@ pub fn row() -> ServiceRow {
 }
 
 pub async fn open(world: &World, _: &Settings) -> anyhow::Result<Service> {
-    let store = Arc::new(Store::new(world.db("auth", &sqlx::migrate!("./migrations")).await?));
-    let committing = store.clone();
-    let auth = Arc::new(AuthService {
-        keys: AuthKeys::open_or_create(world).await?,
-        logins: Batch::start(&world.tracker, world.stores.tally("auth"), QUEUE_BYTES, move |logins| {
-            let store = committing.clone();
-            async move { store.log_in_all(logins).await }
-        }),
-        revoked: RwLock::new(store.revocations().await?.into_iter().collect()),
-        verified: Mutex::new(Cache::new(tokens::VERIFIED_CACHED)),
-        issuer: world.issuer.clone(),
-        mesh: world.mesh.clone(),
-        bus: world.bus.clone(),
-        clock: world.clock.clone(),
-        ids: world.ids.clone(),
-        store,
-    });
+    let auth = AuthService::open(world).await?;
     let (sweeping, stop) = (auth.clone(), world.stop.clone());
     let purge = Task::new("purge", move || {
         let (auth, stop) = (sweeping.clone(), stop.clone());
@@ -66,7 +52,8 @@ pub async fn open(world: &World, _: &Settings) -> anyhow::Result<Service> {
             stop.run_until_cancelled(auth.purge()).await;
         }
     });
-    Ok(Service::new(&["auth"], rpc(auth)).with_task(purge))
+    let removal = AgentRemover::new(world, "auth", auth.store.db(), auth.clone()).removal();
+    Ok(Service::new(&["auth"], rpc(auth), removal).with_task(purge))
 }
 
 fn rpc(auth: Arc<AuthService>) -> Methods {
@@ -78,6 +65,7 @@ fn rpc(auth: Arc<AuthService>) -> Methods {
         .method(AuthService::renew_cert)
         .method(AuthService::rekey)
         .method(AuthService::request_cert)
+        .method(AuthService::revoke_cert)
         .method(AuthService::download_cert)
         .method(AuthService::verify_token)
         .method(AuthService::revoke_tokens)
@@ -98,9 +86,31 @@ struct AuthService {
     bus: Bus,
     clock: Clock,
     ids: Ids,
+    new_agent_days: u32,
 }
 
 impl AuthService {
+    async fn open(world: &World) -> anyhow::Result<Arc<AuthService>> {
+        let store = Arc::new(Store::new(world.db("auth", &sqlx::migrate!("./migrations")).await?));
+        let committing = store.clone();
+        Ok(Arc::new(AuthService {
+            keys: AuthKeys::open_or_create(world).await?,
+            logins: Batch::start(&world.tracker, world.stores.tally("auth"), QUEUE_BYTES, move |logins| {
+                let store = committing.clone();
+                async move { store.log_in_all(logins).await }
+            }),
+            revoked: RwLock::new(store.revocations().await?.into_iter().collect()),
+            verified: Mutex::new(Cache::new(tokens::VERIFIED_CACHED)),
+            issuer: world.issuer.clone(),
+            mesh: world.mesh.clone(),
+            bus: world.bus.clone(),
+            clock: world.clock.clone(),
+            ids: world.ids.clone(),
+            store,
+            new_agent_days: world.accounts.settings().new_agent_days,
+        }))
+    }
+
     /// Calls `ca` in the name of this service.
     async fn ca<R: Request>(&self, request: &R) -> Result<R::Result, RpcError> {
         self.mesh.ask(Caller::service("auth"), request).await

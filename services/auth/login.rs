@@ -94,7 +94,11 @@ impl AuthService {
             "revoked" => Err(Error::Revoked(known.serial)),
             // Superseded or expired. If a renewed certificate is for the same key, its holder merely missed our answer.
             _ => {
-                let active = self.active(aid).await?.ok_or_else(|| Error::Replaced(aid.to_string()))?;
+                let Some(active) = self.active(aid).await? else {
+                    // The name lapsed; the caller says that it expired.
+                    let lapsed = known.lifecycle_state == "expired";
+                    return if lapsed { Ok(known) } else { Err(Error::Replaced(aid.to_string())) };
+                };
                 let key = |known: &KnownCert| known.certificate().map(|it| it.public_key().fingerprint());
                 if key(&active)? == key(&known)? { Ok(known) } else { Err(Error::Replaced(aid.to_string())) }
             }

@@ -56,12 +56,16 @@ const CONSUMED_MS: i64 = 60_000;
 pub(super) const PURGE_ROWS: i64 = 500;
 
 pub(super) struct Store {
-    db: Db,
+    pub(super) db: Db,
 }
 
 impl Store {
     pub fn new(db: Db) -> Store {
         Store { db }
+    }
+
+    pub fn db(&self) -> &Db {
+        &self.db
     }
 
     /// Stores a group of logins in one transaction, each only if its nonce was not used and its tokens were not revoked.
@@ -227,8 +231,15 @@ impl Store {
         .bind(PURGE_ROWS)
         .execute(&mut *tx)
         .await?;
+        let agents = sqlx::query(
+            "DELETE FROM new_agents WHERE aid IN (SELECT aid FROM new_agents WHERE until < $1 LIMIT $2)",
+        )
+        .bind(now)
+        .bind(PURGE_ROWS)
+        .execute(&mut *tx)
+        .await?;
         self.db.commit(tx).await?;
-        Ok(logins.rows_affected() + tokens.rows_affected())
+        Ok(logins.rows_affected() + tokens.rows_affected() + agents.rows_affected())
     }
 }
 

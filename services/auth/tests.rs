@@ -1,9 +1,10 @@
 //! Logins and tokens alone: what is single-use, what expires, what survives a restart.
 
+use super::AuthService;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{Certificate, Curve, Key};
-use kernel::Purpose;
+use kernel::{AgentRemover, Aid, Purpose, RemoveAgent as _};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::fs;
@@ -79,7 +80,11 @@ async fn client_time_is_signed_as_it_was_written() {
             alice.aid
         );
         let params = serde_json::value::RawValue::from_string(text).unwrap();
-        test.world.mesh.call(kernel::Caller::Unauthenticated, "auth.aid_login2", Some(params)).await.unwrap();
+        test.world
+            .mesh
+            .call(kernel::Caller::Unauthenticated(None), "auth.aid_login2", Some(params))
+            .await
+            .unwrap();
     }
 }
 
@@ -146,6 +151,36 @@ async fn a_token_from_before_a_revocation_is_worthless_also_within_its_second() 
     assert_eq!(refresh(&test, &newest["refresh_token"]).await["success"], true);
     let told = test.events.lock().iter().filter(|event| event.method == "auth.tokens_revoked").count();
     assert_eq!(told, 2);
+}
+
+#[tokio::test]
+async fn the_tokens_of_an_agent_whose_name_lapsed_are_revoked_once() {
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
+    let alice = test.register("alice").await;
+    test.world.clock.advance_ms(729 * DAY_MS);
+    let auth = AuthService::open(&test.world).await.unwrap();
+    let tokens = test.inside("auth.tokens_revoked_at", json!({ "aid": alice.aid })).await;
+    assert_eq!(tokens["revoked_at"], json!(null));
+    let remover = AgentRemover::new(&test.world, "auth", auth.store.db(), auth.clone());
+    assert_eq!(remover.remove_ended().await.unwrap(), 0);
+    test.world.clock.advance_ms(92 * DAY_MS);
+    for _ in 0..2 {
+        remover.remove_ended().await.unwrap();
+    }
+    let revoked_at = auth.store.revoked_at(&alice.aid).await.unwrap();
+    assert_eq!(revoked_at, Some(test.world.clock.now_seconds()));
+    let told = test.events.lock().iter().filter(|event| event.method == "auth.tokens_revoked").count();
+    assert_eq!(told, 1, "every revocation closes connections");
+}
+
+#[tokio::test]
+async fn tokens_that_ca_could_not_have_revoked_are() {
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
+    let alice = test.register("alice").await;
+    let tokens = test.log_in(&alice).await;
+    let auth = AuthService::open(&test.world).await.unwrap();
+    auth.remove_agent(&Aid::parse(&alice.aid).unwrap(), test.world.clock.now_seconds()).await.unwrap();
+    assert_eq!(refresh(&test, &tokens["refresh_token"]).await["success"], false);
 }
 
 #[tokio::test]
@@ -477,4 +512,41 @@ proptest! {
             assert!(alive <= 1, "{alive} tokens were alive");
         });
     }
+}
+
+/// The network that an access token of a new login says.
+async fn network(test: &TestWorld, agent: &TestAgent) -> Value {
+    let token = test.log_in(agent).await["access_token"].clone();
+    let verified = test
+        .call_as(kernel::Caller::service("gateway"), "auth.verify_token", json!({ "token": token }))
+        .await;
+    verified.unwrap()["network"].clone()
+}
+
+#[tokio::test]
+async fn a_new_agent_has_the_network_that_it_was_registered_from_for_seven_days() {
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
+    let register = async |name: &str, key: &Key, address: [u8; 4]| {
+        let aid = format!("{name}.{}", test.world.issuer);
+        let params = json!({ "aid": aid, "public_key": spki(key), "curve": "P-256" });
+        let caller = kernel::Caller::Unauthenticated(Some(address.into()));
+        let created = test.call_as(caller, "auth.create_aid", params).await.unwrap();
+        TestAgent { aid, key: key.clone(), cert: created["cert"].as_str().unwrap().to_owned() }
+    };
+    let (key, other_key) = (Key::generate(Curve::P256), Key::generate(Curve::P256));
+    let alice = register("alice", &key, [198, 51, 100, 7]).await;
+    assert_eq!(network(&test, &alice).await, "198.51.100.0/24");
+    let inside = register("inside", &other_key, [10, 0, 0, 7]).await;
+    assert_eq!(network(&test, &inside).await, Value::Null, "many have such an address");
+
+    // Anybody can ask again for what is registered: its key is public.
+    register("inside", &other_key, [203, 0, 113, 7]).await;
+    assert_eq!(network(&test, &inside).await, Value::Null);
+    register("alice", &key, [203, 0, 113, 7]).await;
+    assert_eq!(network(&test, &alice).await, "198.51.100.0/24");
+
+    test.world.clock.advance_ms(7 * DAY_MS);
+    assert_eq!(network(&test, &alice).await, Value::Null, "it is new no longer");
+    register("alice", &key, [203, 0, 113, 7]).await;
+    assert_eq!(network(&test, &alice).await, Value::Null, "and not again");
 }

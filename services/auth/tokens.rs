@@ -11,7 +11,7 @@ pub(super) use verify_token::CACHED as VERIFIED_CACHED;
 use super::store::Token;
 use super::{ACCESS_SECONDS, AuthService, Error};
 use jwt::Claims;
-use kernel::{Aid, sha256_hex};
+use kernel::{Aid, Network, sha256_hex};
 
 /// A chain of refreshes ends 30 days after its login or after 720 links, whichever comes first.
 pub(super) const CHAIN_MS: i64 = 30 * 86_400_000;
@@ -19,7 +19,7 @@ pub(super) const CHAIN_LINKS: i64 = 720;
 
 impl AuthService {
     /// A token that the next revocation after `after_revocation` ends, whenever it is made.
-    pub(super) fn access_token(&self, aid: &Aid, after_revocation: i64) -> Result<String, Error> {
+    pub(super) async fn access_token(&self, aid: &Aid, after_revocation: i64) -> Result<String, Error> {
         let now = self.clock.now_seconds();
         let signer = self.keys.token();
         // A token never outlives the certificate whose key signed it.
@@ -33,6 +33,7 @@ impl AuthService {
             exp,
             jti: self.ids.tagged("jti"),
             rev: Some(after_revocation),
+            net: self.network_of(aid.as_str()).await?,
         };
         Ok(jwt::sign(&claims, signer))
     }

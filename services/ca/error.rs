@@ -9,9 +9,11 @@ pub(super) enum Error {
     OtherKey(String),
     #[error("{0} already exists and was revoked; the name cannot be registered again")]
     NameRevoked(String),
+    #[error("{0} still exists until the data of its last holder is removed; try again in one day")]
+    NameKept(String),
     #[error("{aid} is not a name under {issuer}")]
     ForeignIssuer { aid: String, issuer: String },
-    #[error("the {service} service gets no certificate for {name}: only for a name of its own")]
+    #[error("the {service} service may not have a certificate for {name}: only for its own names")]
     OtherService { service: String, name: String },
     #[error("public_key: {0}")]
     Key(String),
@@ -21,21 +23,21 @@ pub(super) enum Error {
     NotFound(String),
     #[error("trusted root {0} not found")]
     RootNotFound(String),
-    #[error("no key is kept for the authority of {0}")]
+    #[error("no key is pinned for the authority of {0}")]
     PinNotFound(String),
-    #[error("the keys of {0} domains below one root are kept, and of no more")]
+    #[error("too many pinned domains under one root (limit {0})")]
     PinsFull(i64),
-    #[error("the list of trusted roots was not published yet")]
+    #[error("the list of trusted roots has not been published yet")]
     NoTrustList,
     #[error("the list of trusted roots cannot be read: {0}")]
     TrustList(#[from] serde_json::Error),
-    #[error("the list of trusted roots was changed by other processes at every try")]
+    #[error("the list of trusted roots was changed concurrently at every attempt")]
     TrustListContended,
     #[error("the root of this domain cannot be removed from its own list")]
     OwnRoot,
     #[error("the list of trusted roots is full: it holds {0} roots of other operators")]
     Full(usize),
-    #[error("certificate {0} is not the active one any more")]
+    #[error("certificate {0} is no longer active")]
     Superseded(String),
     #[error(
         "the certificates of {aid} are revoked, and its tokens and connections end as soon as auth answers: {cause}"
@@ -64,7 +66,9 @@ impl From<PageLimitError> for Error {
 impl From<Error> for RpcError {
     fn from(error: Error) -> RpcError {
         match error {
-            Error::OtherKey(_) | Error::NameRevoked(_) => RpcError::new(codes::AID_EXISTS, error),
+            Error::OtherKey(_) | Error::NameRevoked(_) | Error::NameKept(_) => {
+                RpcError::new(codes::AID_EXISTS, error)
+            }
             Error::ForeignIssuer { .. }
             | Error::Key(_)
             | Error::Bad(_)

@@ -20,7 +20,9 @@ pub use settings::Settings;
 
 use certs::{Authority, Certificate, PublicKey, Urls};
 use error::Error;
-use kernel::{Batch, Bus, Clock, CpuPool, Mesh, Methods, Rpc, Service, ServiceRow, Task, World};
+use kernel::{
+    AgentRemoval, Batch, Bus, Clock, CpuPool, Mesh, Methods, Rpc, Service, ServiceRow, Task, World,
+};
 use parking_lot::Mutex;
 use pki::CaPki;
 use proto_schemas::requests::ca::IssuedCertificate;
@@ -34,7 +36,8 @@ const DAY: i64 = 86_400;
 const LEAF_SECONDS: i64 = 730 * DAY;
 /// A client's clock may be a little behind ours, and clients tolerate no skew.
 const BACKDATE_SECONDS: i64 = 300;
-/// So long after its certificate expired a name may be registered anew; until then its holder may renew.
+/// So long after its certificate expired its holder may renew it. Then the name has lapsed: what is kept for it is removed, and anybody
+/// may register it.
 const GRACE_SECONDS: i64 = 90 * DAY;
 /// What may wait to be stored.
 const QUEUE_BYTES: usize = 16 << 20;
@@ -90,7 +93,11 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
         }
     });
     let routes = routes::routes(ca.clone());
-    Ok(Service::new(&["ca"], rpc(ca)).with_routes(routes).with_task(renewal).with_task(announcement))
+    let removal = AgentRemoval::nothing_kept(
+        "certificates stay: revocation lists and old signatures need them, and a revoked name is never registered again",
+    );
+    let service = Service::new(&["ca"], rpc(ca), removal);
+    Ok(service.with_routes(routes).with_task(renewal).with_task(announcement))
 }
 
 fn rpc(ca: Arc<CaService>) -> Methods {
@@ -100,7 +107,7 @@ fn rpc(ca: Arc<CaService>) -> Methods {
         .method(CaService::renew_cert)
         .method(CaService::rekey_cert)
         .method(CaService::revoke_cert)
-        .method(CaService::revoked_agents)
+        .method(CaService::ended_agents)
         .method(CaService::get_cert)
         .method(CaService::get_cert_chain)
         .method(CaService::verify_chain)

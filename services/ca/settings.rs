@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// How many certificates an agent gets in 24 hours, 2 to 1000000. Whoever renews more often is answered with the one it has, and
-    /// another key has to wait.
+    /// Certificates per agent in 24 hours, 2 to 1000000. Above it, a renewal returns the current certificate, and a new key must
+    /// wait.
     pub certificates_per_day: u32,
 }
 

@@ -1,5 +1,6 @@
 //! Every SQL statement of `ca.*`.
 
+mod lapsed;
 mod pins;
 mod revocations;
 mod trust;
@@ -57,6 +58,8 @@ pub(super) enum ClaimOutcome {
     Same(Box<CertificateRow>),
     OtherKey,
     Revoked,
+    /// It lapsed, and something of its last holder is still kept.
+    Kept,
 }
 
 impl CertificateRow {
@@ -76,6 +79,11 @@ impl CertificateRow {
             spki_fingerprint: certificate.public_key().fingerprint(),
             pem: certificate.pem().to_owned(),
         }
+    }
+
+    /// Whether it expired so long ago that it cannot be renewed: then it is nobody's current certificate.
+    pub fn has_lapsed(&self, now: i64) -> bool {
+        self.not_after + GRACE_SECONDS < now
     }
 
     /// The state that is answered: time alone turns an active certificate into an expired one.
@@ -271,6 +279,10 @@ async fn claim_one(tx: &mut Transaction<'static, Any>, claim: &NewCertificate) -
     let held = rows_of(tx, claim).await?;
     match decide(&held, claim) {
         Decision::Insert => {}
+        // A further certificate replaces one of the same holder.
+        Decision::Replace(_) if !claim.additional && !lapsed::is_free(tx, claim).await? => {
+            return Ok(ClaimOutcome::Kept);
+        }
         Decision::Replace(expired) => {
             let replaced = sqlx::query(
                 "UPDATE certificates SET state = 'expired' WHERE serial = $1 AND state = 'active_signing'",
@@ -311,9 +323,7 @@ fn decide(held: &[CertificateRow], claim: &NewCertificate) -> Decision {
     }
     let same_kind = held.iter().find(|row| row.state == "active_signing" && row.curve == new.curve);
     match same_kind {
-        Some(row) if row.not_after + GRACE_SECONDS < claim.issued_at / 1000 => {
-            Decision::Replace(row.serial.clone())
-        }
+        Some(row) if row.has_lapsed(claim.issued_at / 1000) => Decision::Replace(row.serial.clone()),
         Some(row) if row.spki_fingerprint == new.spki_fingerprint => {
             Decision::Answer(ClaimOutcome::Same(Box::new(row.clone())))
         }

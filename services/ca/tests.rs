@@ -7,7 +7,7 @@ use kernel::Caller;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt as _;
-use testing::{DAY_MS, TestWorld, code, spki};
+use testing::{DAY_MS, TestAgent, TestWorld, code, spki};
 
 #[tokio::test]
 async fn a_name_belongs_to_the_first_key_and_the_same_key_may_register_again() {
@@ -171,7 +171,58 @@ async fn an_expired_name_is_free_after_its_grace() {
     assert_eq!(test.inside("ca.get_cert", json!({ "aid": alice.aid })).await["lifecycle_state"], "expired");
     assert_eq!(code(test.call("auth.create_aid", other.clone()).await), 4090);
     test.world.clock.advance_ms(2 * DAY_MS);
+    assert_eq!(test.inside("ca.get_cert", json!({ "aid": alice.aid })).await["found"], false);
+    let serial = Certificate::from_pem(&alice.cert).unwrap().serial().to_owned();
+    let renew = json!({ "aid": alice.aid, "old_serial": serial });
+    assert!(test.call_as(Caller::Operator, "ca.renew_cert", renew).await.is_err(), "it lapsed");
+    assert_eq!(
+        test.inside("ca.get_cert", json!({ "serial": serial })).await["lifecycle_state"],
+        "expired",
+        "old signatures are verified with it"
+    );
     test.call("auth.create_aid", other).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_name_that_lapsed_is_free_when_every_service_has_removed_what_it_kept_for_it() {
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
+    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    let ended = async |service: &str, since: i64| {
+        let listed =
+            test.call_as(Caller::service(service), "ca.ended_agents", json!({ "since": since })).await;
+        listed.unwrap()["agents"].as_array().unwrap().clone()
+    };
+    test.world.clock.advance_ms((730 + 90) * DAY_MS);
+    for service in ["message", "task"] {
+        assert_eq!(ended(service, 0).await, [json!(null); 0]);
+    }
+    test.world.clock.advance_ms(1000);
+    let lapsed_at = test.world.clock.now_seconds() - 1;
+    let both = [&alice, &carol].map(|agent| json!({ "aid": agent.aid, "ended_at": lapsed_at }));
+    assert_eq!(ended("message", 0).await, both);
+
+    // A day later at least: a service may be removing what was on its list before.
+    test.world.clock.advance_ms(3 * DAY_MS);
+    let register = async |agent: &TestAgent| {
+        let params = json!({ "aid": agent.aid, "public_key": spki(&Key::generate(Curve::P256)) });
+        test.call("auth.create_aid", params).await
+    };
+    let refused = register(&alice).await.unwrap_err();
+    assert_eq!(refused.code(), 4090);
+    assert!(refused.to_string().contains("until the data of its last holder is removed"), "{refused}");
+    ended("message", lapsed_at + 2 * 86_400).await;
+    ended("task", lapsed_at + 3600).await;
+    assert_eq!(code(register(&alice).await), 4090, "task is not far enough");
+    test.inside("ca.ended_agents", json!({ "since": lapsed_at + 2 * 86_400 })).await;
+    assert_eq!(code(register(&alice).await), 4090, "the operator has removed nothing");
+    ended("task", lapsed_at + 2 * 86_400).await;
+    register(&alice).await.unwrap();
+    assert_eq!(ended("message", 0).await, [json!({ "aid": carol.aid, "ended_at": lapsed_at })]);
+    assert_eq!(code(register(&alice).await), 4090, "it has a holder");
+    // One that was restored from a backup has it again.
+    assert_eq!(code(register(&carol).await), 4090);
+    ended("message", lapsed_at + 2 * 86_400).await;
+    register(&carol).await.unwrap();
 }
 
 #[tokio::test]
@@ -446,7 +497,7 @@ async fn a_service_gets_a_certificate_for_itself_and_for_no_other() {
 async fn neither_unauthenticated_callers_nor_agents_may_call_the_authority() {
     let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let alice = test.register("alice").await;
-    for (caller, refused) in [(Caller::Unauthenticated, -32013), (alice.caller(), -32601)] {
+    for (caller, refused) in [(Caller::Unauthenticated(None), -32013), (alice.caller(), -32601)] {
         assert_eq!(code(test.call_as(caller, "ca.status", json!({})).await), refused);
     }
 }
@@ -484,8 +535,9 @@ async fn keys_are_readable_by_their_owner_only_and_never_overwritten() {
 async fn what_clients_fetch_is_answered_over_http() {
     let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let alice = test.register("alice").await;
-    let get =
-        async |path: &str| test.http("ca", &Caller::Unauthenticated, Request::builder().uri(path)).await;
+    let get = async |path: &str| {
+        test.http("ca", &Caller::Unauthenticated(None), Request::builder().uri(path)).await
+    };
     let certificate = get(&format!("/pki/cert/{}", alice.aid)).await;
     assert_eq!((certificate.status, certificate.text()), (200, &*alice.cert));
     assert_eq!(certificate.header("content-type"), "application/x-pem-file");
@@ -509,7 +561,7 @@ async fn methods_that_are_also_routes_answer_with_their_result() {
     let serial = Certificate::from_pem(&alice.cert).unwrap().serial().to_owned();
     let ask = async |method: &str, path: &str| {
         let request = Request::builder().method(method).uri(path);
-        test.http("ca", &Caller::Unauthenticated, request).await
+        test.http("ca", &Caller::Unauthenticated(None), request).await
     };
     let status = ask("GET", &format!("/pki/ocsp/{serial}")).await;
     assert_eq!((status.status, status.json()["status"].as_str()), (200, Some("good")));
@@ -545,19 +597,19 @@ async fn agents_without_a_certificate_are_listed_in_the_order_of_their_revocatio
     let (mut since, mut after_aid, mut listed) = (0, String::new(), Vec::new());
     loop {
         let params = json!({ "since": since, "after_aid": after_aid, "limit": 1 });
-        let page = test.inside("ca.revoked_agents", params).await;
+        let page = test.inside("ca.ended_agents", params).await;
         let Some(agent) = page["agents"].get(0) else { break };
-        since = agent["revoked_at"].as_i64().unwrap();
+        since = agent["ended_at"].as_i64().unwrap();
         after_aid = agent["aid"].as_str().unwrap().to_owned();
         listed.push((after_aid.clone(), since));
         assert_eq!(page["has_more"], listed.len() < 3);
     }
     let expected = [(dora, first), (alice, first + 1), (carol, first + 1)];
     assert_eq!(listed, expected.map(|(agent, at)| (agent.aid.clone(), at)), "bobby has another certificate");
-    let later = test.inside("ca.revoked_agents", json!({ "since": first + 1 })).await;
+    let later = test.inside("ca.ended_agents", json!({ "since": first + 1 })).await;
     assert_eq!(later["agents"].as_array().unwrap().len(), 2);
     let refused =
-        test.call_as(Caller::service("agent"), "ca.revoked_agents", json!({ "since": 0, "limit": 0 }));
+        test.call_as(Caller::service("agent"), "ca.ended_agents", json!({ "since": 0, "limit": 0 }));
     assert_eq!(refused.await.unwrap_err().code(), -32602);
 }
 

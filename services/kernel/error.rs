@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::fmt::Display;
 
+/// Somebody has to make space, or the server has to remove what is too old: neither takes only a moment.
+const NO_SPACE_RETRY_MS: u64 = 60_000;
+
 /// A code, a sentence, and facts a program can use. The cause is logged and never sent.
 ///
 /// It is written and read as the `error` member of a response.
@@ -34,17 +37,25 @@ impl RpcError {
 
     /// Our failure: the agent learns only that it happened.
     pub fn internal(cause: impl Into<anyhow::Error>) -> RpcError {
-        RpcError { cause: Some(cause.into()), ..RpcError::plain(codes::INTERNAL) }
+        RpcError::plain(codes::INTERNAL).caused_by(cause)
     }
 
     /// The store failed. Nothing was acknowledged, so the caller may simply try again.
     pub fn store(cause: impl Into<anyhow::Error>) -> RpcError {
-        RpcError::unavailable("the store is not available right now, nothing was changed", cause)
+        RpcError::unavailable("the store is not available; nothing was changed", cause)
+    }
+
+    /// New bytes are refused because there is no space for them. Where they would be is not said.
+    pub fn no_space() -> RpcError {
+        let sentence = "the server has too little free space right now, nothing was changed";
+        RpcError::new(codes::UNAVAILABLE, sentence)
+            .with("reason", "no_space")
+            .with("retry_after_ms", NO_SPACE_RETRY_MS)
     }
 
     /// Something of ours cannot be used right now; the sentence names it.
     pub fn unavailable(sentence: impl Display, cause: impl Into<anyhow::Error>) -> RpcError {
-        RpcError { cause: Some(cause.into()), ..RpcError::new(codes::UNAVAILABLE, sentence) }
+        RpcError::new(codes::UNAVAILABLE, sentence).caused_by(cause)
     }
 
     /// A member of the parameters, named by its path (`artifacts[0].ref`), has a value that its method does not accept.
@@ -53,6 +64,12 @@ impl RpcError {
         let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
         let violation = ParamViolation { path: pointer, rule: "value", message };
         RpcError::new(codes::INVALID_PARAMS, &violation.message).with("violations", json!([violation]))
+    }
+
+    /// The cause for the log.
+    #[must_use]
+    pub fn caused_by(self, cause: impl Into<anyhow::Error>) -> RpcError {
+        RpcError { cause: Some(cause.into()), ..self }
     }
 
     #[must_use]

@@ -1,11 +1,15 @@
 //! The kernel: what every service uses, and nothing that belongs to only one of them.
 
+mod account;
+mod account_totals;
 pub mod agent_md;
+mod agent_removal;
 mod budget;
 mod bus;
 mod cache;
 mod clock;
 mod cpu_pool;
+mod disk;
 mod error;
 mod event;
 mod federation;
@@ -29,11 +33,18 @@ pub mod strict_json;
 pub mod trace;
 mod world;
 
+pub use account::{
+    Account, AccountChange, AccountFull, AccountShare, ChangedLimits, Charge, ChargeError, HeldNow, Keeping,
+    Kept, KeptSums, KeptTable, Payer, ShareLimits,
+};
+pub use account_totals::{AccountSettings, Accounts};
+pub use agent_removal::{AgentRemover, RemoveAgent};
 pub use budget::{ByteBudget, BytesOwner, EvictionSignal, HeldBytes, Holdings};
 pub use bus::{Bus, BusStats, RedisBus, Subscription};
 pub use cache::{Cache, ExpiringCache};
 pub use clock::{Backoff, BackoffSchedule, Clock, from_iso, iso};
 pub use cpu_pool::{CpuLimits, CpuOwner, CpuPool};
+pub use disk::{Disk, DiskReading, DiskSpace, StoreLimits};
 pub use error::RpcError;
 pub use event::{Audience, Event};
 pub use federation::{Forwarder, forward_for_agent, forward_for_service, forwarded_item, forwarded_result};
@@ -48,7 +59,7 @@ pub use network::{AddressCounts, AddressLimit, CountedAddress, Network, is_priva
 pub use outbox::{
     DestinationState, NewMark, NewOutboxRow, Outbox, OutboxEntry, OutboxPage, OutboxRow, OutboxSender,
     OutboxSettings, OutboxWithdrawal, OwnedDestinations, PageOutcome, Retry, RowEnd, RowKind, SendFailure,
-    SettledRow,
+    SendSlot, SendSlots, SettledRow,
 };
 pub use page::{PageLimit, PageLimitError};
 pub use panics::{catch_panic, catch_panic_of};
@@ -60,9 +71,10 @@ pub use rpc::{
     Answer, AnswerRef, CallWay, Caller, CallerEvent, CallerKind, CallingAgent, Generation, IntoAnswer,
     MethodRefused, Methods, PendingAnswer, Relayed, ResultText, Rpc, TokenCaller, read_params,
 };
-pub use service::{Service, ServiceMetrics, SessionNotice, Task, TaskStatus, Tasks};
+pub use service::{AgentRemoval, Service, ServiceMetrics, SessionNotice, Task, TaskStatus, Tasks};
 pub use store::{
-    Batch, BatchError, Db, Durability, Engine, Lease, Leases, StoreStats, StoreUrl, Stores, Tally, json_rows,
+    Batch, BatchError, Db, Durability, Engine, Lease, Leases, StoreStats, StoreUrl, Stores, Tally,
+    is_disk_full, json_rows,
 };
 pub use trace::{CarriedTrace, Trace, TraceMode, TraceSpan, TracedCall};
 pub use world::{ConfiguredService, ServiceRow, ServiceSettings, World};

@@ -44,11 +44,7 @@ impl<F: Future> Future for TimedPolls<'_, F> {
         let polled = this.call.poll(cx);
         let took = began.elapsed();
         if took > LONG {
-            tracing::warn!(
-                rpc.method = *this.name,
-                ms = took.as_millis(),
-                "a call held a thread of the runtime"
-            );
+            tracing::warn!(rpc.method = *this.name, ms = took.as_millis(), "a call blocked a runtime thread");
         }
         polled
     }

@@ -18,7 +18,7 @@ const FEW: usize = 8;
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Flaw {
-    #[error("what is not JSON: {0}")]
+    #[error("invalid JSON: {0}")]
     Syntax(String),
     /// JSON that must not be passed on.
     #[error("{0}")]

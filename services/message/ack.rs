@@ -25,13 +25,19 @@ impl MessageService {
         Ok(AckResult { success: true, ack_seq, volatile_ack, event_published: None, event_error: None })
     }
 
-    /// Moves a cursor forward, tells the senders whose messages it passed, and gives where it is now.
+    /// Moves a cursor forward, tells the senders whose messages it passed, and gives where it is now. There is no cursor for a sender of
+    /// whom the inbox has nothing: names that nobody has would be stored without a bound, and agents told that wrote nothing.
     pub(super) async fn advance(
         &self,
         consumer: &Consumer,
         sender: Option<&Aid>,
         seq: i64,
     ) -> Result<i64, Error> {
+        if let Some(sender) = sender
+            && !self.store.has_sender(consumer.inbox, sender.as_str()).await?
+        {
+            return Ok(0);
+        }
         let advance = CursorAdvance {
             inbox: consumer.inbox,
             slot: consumer.slot.clone(),

@@ -3,9 +3,8 @@
 use super::envelope::EnvelopeError;
 use super::store::ephemeral::volatile::OldEpoch;
 use super::store::error::StoreError;
-use super::store::quotas::limits::QuotaExceeded;
 use super::store::tool_calls::window::{TOOL_CALL_LIMIT, TOOL_CALL_WINDOW_MS};
-use kernel::{Aid, BatchError, RpcError, codes};
+use kernel::{AccountFull, Aid, BatchError, RpcError, codes};
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
@@ -32,7 +31,7 @@ pub(super) enum Error {
     )]
     TooManyToolCalls { retry_after_ms: i64 },
     #[error(transparent)]
-    Quota(#[from] QuotaExceeded),
+    Quota(#[from] AccountFull),
     #[error(transparent)]
     Envelope(#[from] EnvelopeError),
     #[error(transparent)]
@@ -79,26 +78,13 @@ impl From<Error> for RpcError {
                 .with("limit", TOOL_CALL_LIMIT)
                 .with("window_ms", TOOL_CALL_WINDOW_MS)
                 .with("scope", "agent.tool_call"),
-            Error::Quota(ref exceeded) => {
-                let (scope, limit, retry_after_ms) = match exceeded {
-                    QuotaExceeded::Sender { limit, retry_after_ms, .. } => {
-                        ("message.sender_bytes", *limit, *retry_after_ms)
-                    }
-                    QuotaExceeded::Inbox { limit, retry_after_ms, .. } => {
-                        ("message.inbox_bytes", *limit, *retry_after_ms)
-                    }
-                };
-                RpcError::new(codes::RATE_LIMITED, error)
-                    .with("http_status", 429)
-                    .with("retry_after_ms", retry_after_ms)
-                    .with("limit", limit)
-                    .with("scope", scope)
-            }
+            Error::Quota(full) => RpcError::from(full).with("http_status", 429),
             Error::Envelope(EnvelopeError::Recipient(_)) => {
                 RpcError::new(codes::message::RECIPIENT_MISMATCH, error)
             }
             Error::Envelope(EnvelopeError::Form(_)) => RpcError::new(codes::message::ENVELOPE_INVALID, error),
             Error::Envelope(EnvelopeError::Aad(_)) => RpcError::new(codes::message::AAD_MISMATCH, error),
+            Error::Store(source) if source.is_disk_full() => RpcError::no_space().caused_by(source),
             Error::Store(source) => RpcError::store(source),
             Error::Sql(source) => source.into(),
             Error::Queue(source) => source.into(),

@@ -4,6 +4,7 @@
 //! recipients are told after that. Three generations of clients read the same inboxes.
 
 mod ack;
+mod agent_removal;
 mod delivery;
 mod e2ee;
 mod envelope;
@@ -27,12 +28,15 @@ mod store;
 mod tests;
 mod thought;
 mod v2;
+mod webhook;
 
 use delivery::publisher;
 use e2ee::keys::Prekeys;
 use error::Error;
 use federation::{PeerEvents, PeerOutbox, RecentPeers};
-use kernel::{Aid, Bus, Clock, Ids, Mesh, Methods, Presence, Rpc, Service, ServiceRow, Task, World};
+use kernel::{
+    AgentRemover, Aid, Bus, Clock, Ids, Mesh, Methods, Presence, Rpc, Service, ServiceRow, Task, World,
+};
 use parking_lot::Mutex;
 use reading::read_states::ReadStates;
 use sending::lookup_queue::LookupQueues;
@@ -50,6 +54,7 @@ use store::quotas::Quotas;
 use store::stored_message::StoredMessage;
 use thought::Thoughts;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use settings::Settings;
@@ -70,7 +75,8 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
         }
     });
     let delivery = message.outbox.rows.task("delivery", world, &message);
-    Ok(Service::new(&["message"], rpc(message)).with_task(maintenance).with_task(delivery))
+    let removal = AgentRemover::new(world, "message", message.store.db(), message.clone()).removal();
+    Ok(Service::new(&["message"], rpc(message), removal).with_task(maintenance).with_task(delivery))
 }
 
 fn rpc(message: Arc<MessageService>) -> Methods {
@@ -97,7 +103,13 @@ fn rpc(message: Arc<MessageService>) -> Methods {
         .method(MessageService::session_opened)
         .method(MessageService::session_resync)
         .method(MessageService::session_closed)
+        .method(MessageService::put_webhook_device)
+        .method(MessageService::remove_webhook_device)
+        .method(MessageService::next_for_webhook)
+        .method(MessageService::ack_of_webhook)
+        .method(MessageService::waiting_for_webhooks)
         .method(MessageService::outbox)
+        .method(MessageService::account)
         .into()
 }
 
@@ -132,8 +144,11 @@ struct MessageService {
     clock: Clock,
     ids: Ids,
     tracker: TaskTracker,
+    stop: CancellationToken,
     /// The connections that will be notified again, and when.
     notifying: Mutex<HashMap<u64, Instant>>,
+    /// The connections whose inbox is looked at again after a reminder, and the seq it named.
+    reminded: Mutex<HashMap<u64, i64>>,
 }
 
 impl MessageService {
@@ -143,6 +158,8 @@ impl MessageService {
         let inboxes = Inboxes::open(world, store.clone(), settings.devices_per_agent());
         let committed = publisher::start(world, inboxes.clone());
         let ledger = Ledger::open(world, store.clone(), queue_messages.clone(), committed).await?;
+        let limits = settings.quota_limits(world.accounts.settings());
+        let quotas = Quotas::open(store.db(), limits, world, settings.retention_ms()).await?;
         Ok(Arc::new(MessageService {
             issuer: world.issuer.clone(),
             inboxes,
@@ -155,7 +172,7 @@ impl MessageService {
             queue_messages,
             shared: SharedRows::open(store.db()).await?,
             ledger,
-            quotas: Quotas::new(store.db().clone(), settings.quota_limits(), settings.retention_ms()),
+            quotas,
             recent_peers: RecentPeers::open(world, store.db(), settings.recall_ms()),
             outbox: PeerOutbox::open(world, store.db()).await?,
             store,
@@ -170,7 +187,9 @@ impl MessageService {
             clock: world.clock.clone(),
             ids: world.ids.clone(),
             tracker: world.tracker.clone(),
+            stop: world.stop.clone(),
             notifying: Mutex::default(),
+            reminded: Mutex::default(),
         }))
     }
 }

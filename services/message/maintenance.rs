@@ -48,7 +48,7 @@ impl MessageService {
 
     async fn checkpoint(&self) {
         if let Err(error) = self.store.checkpoint().await {
-            tracing::warn!("the journal could not be moved into its file, will try again: {error}");
+            tracing::warn!("the journal could not be checkpointed, will retry: {error}");
         }
     }
 

@@ -1,19 +1,15 @@
 //! `message.pull`: the rows after a seq, as the first generation of clients reads them.
 
-use super::delivery::events;
 use super::reading::consumer::{Consumer, ConsumerClaim};
 use super::reading::page::{InboxBounds, MessagePage, RowForm};
+use super::reading::reminders::{RemindedConnection, Reminder};
 use super::reading::scan::PageQuery;
-use super::store::lookup::SeqRange;
-use super::store::stored_message::MessageKind;
 use super::{Error, MessageService};
-use kernel::{Answer, Caller, CallerEvent, PageLimit};
+use kernel::{Answer, Caller, CallerEvent, CallingAgent, PageLimit};
 use proto_schemas::requests::message::{InboxPage, Pull};
 use std::sync::Arc;
 
 const PAGE: PageLimit = PageLimit::new(100, 200);
-/// How many of the newest messages are looked through for one that this method cannot show.
-const LOOK_BACK: usize = 8;
 
 impl MessageService {
     pub(super) async fn pull(
@@ -31,7 +27,11 @@ impl MessageService {
         let cursor = pull.after_volatile_cursor.as_deref();
         let volatile = self.add_volatile(&consumer, cursor, None, RowForm::Plain, &mut page).await?;
 
-        let event = self.skipped_notification(&consumer, &page).await?;
+        // Over HTTP there is no connection to remind.
+        let event = match caller.connected_agent() {
+            Ok(session) => self.skipped_event(session, &consumer, &page).await?,
+            Err(_) => None,
+        };
         let result = InboxPage {
             count: page.rows.len(),
             has_more: page.more,
@@ -50,25 +50,20 @@ impl MessageService {
         Ok(Answer { result, event })
     }
 
-    /// A client that reads V2 messages by `message.v2.pull` is notified of those that this page leaves out: with the newest
-    /// one of its inbox, because it may have been notified of that already, and a notification never goes back.
-    async fn skipped_notification(
-        &self,
+    /// A client that reads V2 messages by `message.v2.pull` is reminded of those that this page leaves out.
+    async fn skipped_event(
+        self: &Arc<Self>,
+        session: &CallingAgent,
         consumer: &Consumer,
         page: &MessagePage,
     ) -> Result<Option<Box<CallerEvent>>, Error> {
-        let Some(skipped) = page.skipped.clone() else { return Ok(None) };
-        let range = SeqRange { inbox: consumer.inbox, after: skipped.seq, before: i64::MAX, sender: None };
-        let mut later = self.store.last(range, LOOK_BACK).await?;
-        let newest = match later.iter().rposition(|one| one.message.kind == MessageKind::V2) {
-            Some(at) => later.swap_remove(at),
-            // There may be one before these: whatever is newest is no smaller than that.
-            None if later.len() == LOOK_BACK => later.swap_remove(LOOK_BACK - 1),
-            None => skipped,
+        let Some(skipped) = &page.skipped else { return Ok(None) };
+        let reminded = RemindedConnection::of(session, consumer);
+        let Some(Reminder { seq, event }) = self.reminder(&reminded, skipped.seq - 1).await? else {
+            return Ok(None);
         };
-        let Some(entry) = newest.message.entry(consumer.inbox) else { return Ok(None) };
-        let params = events::v2_notification(&newest.message, entry, &consumer.device, None);
-        Ok(params.map(|params| Box::new(CallerEvent { method: events::V2_RECEIVED.into(), params })))
+        self.look_again(reminded, seq);
+        Ok(Some(Box::new(event)))
     }
 
     pub(super) async fn bounds(&self, consumer: &Consumer) -> Result<InboxBounds, Error> {

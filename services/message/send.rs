@@ -8,11 +8,10 @@ use super::sending::params;
 use super::sending::row_limit;
 use super::sending::tool_call::is_tool_call;
 use super::store::inboxes::{Inbox, InboxList};
-use super::store::quotas::limits::QuotaExceeded;
 use super::store::stored_message::{InboxEntry, MessageKey, MessageKind, StoredMessage};
 use super::store::write::{DeviceChanges, NewMessage, QueueDelivery, SendOutcome};
 use super::{Error, MessageService};
-use kernel::{Aid, Caller, CallingAgent, Mode, PresentSession, RpcError, codes};
+use kernel::{AccountFull, Aid, Caller, CallingAgent, Mode, Payer, PresentSession, RpcError, codes};
 use proto_schemas::requests::ca;
 use proto_schemas::requests::message::{Send, SendStatus, SentMessage};
 use serde_json::value::RawValue;
@@ -23,6 +22,7 @@ const TRIES: usize = 3;
 
 impl MessageService {
     pub(super) async fn send(self: Arc<Self>, caller: Caller, send: Send) -> Result<SentMessage, Error> {
+        let caller = self.with_device(caller).await?;
         let session = caller.calling_agent()?;
         params::check(&send)?;
         if !self.is_ours(&send.to) {
@@ -62,13 +62,13 @@ impl MessageService {
             return Ok(Some(Box::pin(self.send_volatile(session, new, now + ttl)).await?));
         }
 
-        let (key, bytes) = (new.message.key, new.message.bytes());
-        if let Err(full) = self.quotas.reserve(&session.aid, Some(&send.to), bytes) {
+        let (key, kept, payer) = (new.message.key, new.message.kept(), Payer::of(session, &self.issuer));
+        if let Err(full) = self.quotas.reserve(&payer, Some(&send.to), kept) {
             return Box::pin(self.refuse_or_repeat(key, full)).await;
         }
         let written = begin_then_release(self.ledger.send(new, changes), guard).await;
         if !matches!(written, Ok(SendOutcome::Sent(_))) {
-            self.quotas.release(&session.aid, Some(&send.to), bytes);
+            self.quotas.release(&payer, Some(&send.to), kept);
         }
         let (message, duplicate) = match written? {
             SendOutcome::Sent(message) => (message, false),
@@ -90,7 +90,7 @@ impl MessageService {
     async fn refuse_or_repeat(
         &self,
         key: MessageKey,
-        full: QuotaExceeded,
+        full: AccountFull,
     ) -> Result<Option<SentMessage>, Error> {
         match self.store.find(&key).await? {
             Some(message) => Ok(Some(params::sent(&message, SendStatus::Duplicate))),

@@ -12,6 +12,7 @@ impl MessageService {
         session: SessionClosed,
     ) -> Result<SessionClosedResult, Error> {
         self.notifying.lock().remove(&session.connection);
+        self.reminded.lock().remove(&session.connection);
         Ok(SessionClosedResult { closed: true })
     }
 }

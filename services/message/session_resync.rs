@@ -2,10 +2,11 @@
 //! and a connection that it names notified of it.
 
 use super::delivery::events;
+use super::reading::reminders::RemindedConnection;
 use super::store::lookup::SeqRange;
 use super::store::stored_message::MessageKind;
 use super::{Error, MessageService};
-use kernel::{Audience, Caller};
+use kernel::Caller;
 use proto_schemas::requests::message::{SessionResync, SessionResyncResult};
 use std::sync::Arc;
 
@@ -33,8 +34,13 @@ impl MessageService {
 
         events::publish_again(&self.bus, &newest.message, inbox.id, &device_id);
         if let Some(connection) = connection.filter(|connection| *connection != 0) {
-            let to = Audience::Connection { aid, connection };
-            events::notify_again(&self.bus, to, &newest.message, inbox.id, &device_id);
+            let reminded =
+                RemindedConnection { connection, aid, device: device_id, inbox: inbox.id, slot: None };
+            if let Some(reminder) = self.reminder(&reminded, newest.seq - 1).await? {
+                let seq = reminder.seq;
+                self.remind(&reminded, reminder);
+                self.look_again(reminded, seq);
+            }
         }
         Ok(SessionResyncResult { published: true })
     }

@@ -3,7 +3,7 @@
 use super::store::ephemeral::bounded::RowLimits;
 use super::store::ephemeral::queue_messages::QueueLimits;
 use super::store::quotas::limits::QuotaLimits;
-use kernel::ServiceSettings;
+use kernel::{AccountSettings, Kept, ServiceSettings, ShareLimits};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -11,34 +11,35 @@ use std::time::Duration;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// For how many seconds a message is stored; 1 to a year.
+    /// How long a message is stored, in seconds; 1 to one year.
     pub retention_seconds: u64,
-    /// For how many seconds after it was sent a message can be recalled, up to a year. 0: not at all. A message to another domain is
-    /// recalled by the rules of that domain.
+    /// How long after sending a message can be recalled, in seconds, up to one year; 0: never. For messages to another domain,
+    /// that domain's setting applies.
     pub recall_seconds: u64,
-    /// For how many seconds a queue message can be pulled; 1 to a day.
+    /// How long a queue message can be pulled, in seconds; 1 to one day.
     pub queue_seconds: u64,
-    /// How many queue messages of one agent can be pulled, 1 to 10000. For later ones the sender that has most of them loses its oldest.
+    /// The maximum number of queue messages per agent, 1 to 10000. Above it, the sender with most of them loses its oldest.
     pub queue_messages: u64,
-    /// How many bytes they may have together, 2 MiB to 1 GiB.
+    /// The maximum size of an agent's queue messages in bytes, 2 MiB to 1 GiB.
     pub queue_bytes: u64,
-    /// How many bytes the queue messages of all agents may have together, on PostgreSQL in all processes; 2 MiB to 1 TiB, and at
-    /// least `queue_bytes`. For later ones the sender that holds most loses its oldest; another domain counts as one sender.
+    /// The maximum size of all agents' queue messages in bytes (on PostgreSQL over all processes); 2 MiB to 1 TiB, and at least
+    /// `queue_bytes`. Above it, the sender that holds most loses its oldest; another domain counts as one sender.
     pub queue_total_bytes: u64,
-    /// How many bytes the messages with a ttl of all agents may have together, and the answers to those as many again; like
-    /// `queue_total_bytes`.
+    /// The maximum size of all messages with a ttl in bytes, and again as much for their answers; like `queue_total_bytes`.
     pub ttl_total_bytes: u64,
-    /// How many bytes the thoughts of all agents may have together; like `queue_total_bytes`.
+    /// The maximum size of all agents' thoughts in bytes; like `queue_total_bytes`.
     pub thought_total_bytes: u64,
-    /// For how many seconds a message waits for a domain that cannot be reached, up to a year. 0: its sender gets an error at once.
+    /// How long a message waits for an unreachable domain, in seconds, up to one year; 0: its sender gets an error immediately.
     pub peer_retention_seconds: u64,
-    /// How many devices an agent has, 16 to 256; a further one takes the place of the one that was not seen for longest.
+    /// The maximum number of devices per agent, 16 to 256. A further device replaces the one that has been away longest.
     pub devices_per_agent: u64,
-    /// After how many seconds a device that was not seen is removed; a day to ten years.
+    /// A device that has been away for this many seconds is removed; one day to ten years.
     pub device_seconds: u64,
-    /// How many bytes may be stored at a time of what one agent sent; 2 MiB to 1 PiB.
+    /// The maximum size of one agent's sent messages in the store, in bytes; 2 MiB to 1 PiB.
     pub sender_bytes: u64,
-    /// How many bytes may be stored at a time of what was sent to one agent; 2 MiB to 1 PiB.
+    /// The maximum number of rows of one agent's sent messages in the store, one per recipient device; 1000 to a billion.
+    pub sender_rows: u64,
+    /// The maximum size of one agent's received messages in the store, in bytes; 2 MiB to 1 PiB.
     pub inbox_bytes: u64,
 }
 
@@ -61,8 +62,9 @@ impl Default for Settings {
             peer_retention_seconds: 0,
             devices_per_agent: 64,
             device_seconds: 90 * DAY_SECONDS,
-            sender_bytes: 2048 * MIB,
-            inbox_bytes: 8192 * MIB,
+            sender_bytes: 4096 * MIB,
+            sender_rows: 10_000_000,
+            inbox_bytes: 4096 * MIB,
         }
     }
 }
@@ -70,7 +72,7 @@ impl Default for Settings {
 impl ServiceSettings for Settings {
     /// Refuses numbers that this service cannot do with. The least bytes of a queue have space for the largest message.
     fn check(&self) -> anyhow::Result<()> {
-        let ranges: [(&str, u64, RangeInclusive<u64>); 13] = [
+        let ranges: [(&str, u64, RangeInclusive<u64>); 14] = [
             ("retention_seconds", self.retention_seconds, 1..=365 * DAY_SECONDS),
             ("recall_seconds", self.recall_seconds, 0..=365 * DAY_SECONDS),
             ("queue_seconds", self.queue_seconds, 1..=DAY_SECONDS),
@@ -84,6 +86,7 @@ impl ServiceSettings for Settings {
             ("devices_per_agent", self.devices_per_agent, 16..=256),
             ("device_seconds", self.device_seconds, DAY_SECONDS..=3650 * DAY_SECONDS),
             ("sender_bytes", self.sender_bytes, 2 * MIB..=MOST_BYTES),
+            ("sender_rows", self.sender_rows, 1000..=1_000_000_000),
             ("inbox_bytes", self.inbox_bytes, 2 * MIB..=MOST_BYTES),
         ];
         for (name, value, range) in ranges {
@@ -117,9 +120,15 @@ impl Settings {
         ms(self.device_seconds)
     }
 
-    pub(super) fn quota_limits(&self) -> QuotaLimits {
-        let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-        QuotaLimits { sender_bytes: bytes(self.sender_bytes), inbox_bytes: bytes(self.inbox_bytes) }
+    pub(super) fn quota_limits(&self, accounts: AccountSettings) -> QuotaLimits {
+        let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let sender = ShareLimits {
+            share: Kept { bytes: signed(self.sender_bytes), rows: signed(self.sender_rows) },
+            bytes_setting: "message.sender_bytes",
+            rows_setting: "message.sender_rows",
+            settings: accounts,
+        };
+        QuotaLimits { sender, inbox_bytes: signed(self.inbox_bytes) }
     }
 
     pub(super) fn queue_limits(&self) -> QueueLimits {

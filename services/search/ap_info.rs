@@ -25,15 +25,8 @@ impl SearchService {
         })
     }
 
-    /// The snapshots that can be read, the newest first. There is always one: the first reader makes it.
+    /// The snapshots that can be read, the newest first.
     pub(super) async fn snapshot_versions(&self) -> Result<Vec<String>, Error> {
-        let versions =
-            |rows: Vec<super::store::SnapshotRow>| rows.into_iter().map(|row| row.version).collect();
-        let rows = self.store.snapshots().await?;
-        if !rows.is_empty() {
-            return Ok(versions(rows));
-        }
-        self.freeze().await?;
-        Ok(versions(self.store.snapshots().await?))
+        Ok(self.snapshots().await?.into_iter().map(|row| row.version).collect())
     }
 }

@@ -30,7 +30,7 @@ impl ChangeCursor {
         });
         let number = digits.and_then(|digits| digits.parse().ok());
         let wrong =
-            || Error::Param("cursor must be one that this method answered, such as chg_00000920".to_owned());
+            || Error::Param("cursor must be a next_cursor of this method, such as chg_00000920".to_owned());
         number.map(ChangeCursor).ok_or_else(wrong)
     }
 }

@@ -1,7 +1,8 @@
 //! An agent's document as the directory sees it.
 
+use super::index::IndexedDocument;
 use super::index::plain_text::{markdown_text, skills_text};
-use super::index::{IndexedDocument, tokens};
+use super::index::words::normalised;
 use kernel::agent_md::{AgentMd, Visibility};
 use kernel::{Aid, sha256_hex};
 
@@ -68,7 +69,7 @@ pub(super) struct StoredDocument<'a> {
 impl StoredDocument<'_> {
     pub fn indexed(&self) -> Option<IndexedDocument> {
         let document = AgentMd::parse(self.content).ok()?;
-        let mut tags: Vec<String> = document.front.tags.iter().map(|tag| tokens::normalised(tag)).collect();
+        let mut tags: Vec<String> = document.front.tags.iter().map(|tag| normalised(tag)).collect();
         tags.sort();
         tags.dedup();
         let issuer = self.aid.split_once('.').map_or("", |(_, issuer)| issuer);

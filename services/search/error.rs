@@ -1,6 +1,7 @@
 //! What can go wrong in `search.*`, and the code for each.
 
 use kernel::{PageLimitError, RpcError, codes};
+use std::fmt;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
@@ -30,8 +31,8 @@ pub(super) enum Error {
 }
 
 impl Error {
-    pub fn query(sentence: impl Into<String>) -> Error {
-        Error::Query { sentence: sentence.into(), reason: None }
+    pub fn query(sentence: impl fmt::Display) -> Error {
+        Error::Query { sentence: sentence.to_string(), reason: None }
     }
 }
 

@@ -28,12 +28,15 @@ mod tests;
 use cursor::CursorKey;
 use error::Error;
 use index::TextIndex;
-use kernel::{Bus, Caller, Clock, Event, Ids, Mesh, Methods, Rpc, Service, ServiceRow, Task, World};
+use kernel::{
+    AgentRemoval, Bus, Caller, Clock, Disk, Event, Ids, Mesh, Methods, Rpc, Service, ServiceRow, Task, World,
+};
 use parking_lot::RwLock;
 use proto_schemas::requests::agent::AgentChanged;
 use proto_schemas::requests::search::LogChanged;
 pub use settings::Settings;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use store::Store;
 use store::pages::Reader;
 use sync::{Followers, PeerStates};
@@ -68,9 +71,12 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
             search.store.leases.release_all().await;
         }
     });
-    let service = Service::new(&["search"], rpc(search.clone()));
+    let removal = AgentRemoval::nothing_kept(
+        "what is shown of an agent follows the changes of the agent service, which removes its document; who asked what is not kept",
+    );
+    let service = Service::new(&["search"], rpc(search.clone()), removal);
     if !settings.enabled {
-        return Ok(service);
+        return Ok(service.turned_off());
     }
     Ok(service
         .with_task(task("ingest", |search| Box::pin(async move { search.ingest().await })))
@@ -105,12 +111,15 @@ struct SearchService {
     index: RwLock<Arc<TextIndex>>,
     folder: IndexFolder,
     rebuilding: Rebuilding,
+    /// Whether the index has been level with the log since this process began. Until then agents may be missing in answers.
+    level: AtomicBool,
     searches: Arc<Semaphore>,
     query_stats: QueryStats,
     peer_states: PeerStates,
     followers: Followers,
     wake: Arc<TaskWakes>,
     metrics: SearchMetrics,
+    disk: Disk,
     mesh: Arc<Mesh>,
     bus: Bus,
     clock: Clock,
@@ -140,7 +149,9 @@ impl SearchService {
     async fn open(world: &World, settings: &Settings) -> anyhow::Result<Arc<SearchService>> {
         let db = world.db("search", &sqlx::migrate!("./migrations")).await?;
         let store = Store::new(db, world.stores.tally("search"));
+        store.begin(world.clock.now_ms()).await?;
         let (folder, index) = IndexFolder::open(&world.data.join("search-index"))?;
+        let level = index.generation() == store.state().await?.sequence;
         let wake = Arc::<TaskWakes>::default();
         let listening = wake.clone();
         world.bus.listen(move |event| listening.on_event(event));
@@ -154,6 +165,7 @@ impl SearchService {
             index: RwLock::new(Arc::new(index)),
             folder,
             rebuilding: Rebuilding::default(),
+            level: AtomicBool::new(level),
             searches: Arc::new(Semaphore::new(AT_ONCE)),
             query_stats: QueryStats::default(),
             peer_states: PeerStates::default(),
@@ -164,14 +176,15 @@ impl SearchService {
                 index_lag: world.metrics.counted(
                     "search",
                     "index_lag",
-                    "Changes that are not in the index yet",
+                    "Changes that are not yet in the index",
                 ),
                 refused_items: world.metrics.counted(
                     "search",
                     "peer_items_refused",
-                    "Entries of the directories of peers that were not accepted",
+                    "Rejected entries of other domains' directories",
                 ),
             },
+            disk: world.disk.clone(),
             mesh: world.mesh.clone(),
             bus: world.bus.clone(),
             clock: world.clock.clone(),

@@ -1,12 +1,14 @@
 //! `search.query`: find agents by words and tags.
 
 use super::cursor::QueryCursor;
-use super::index::{Found, Hit, IndexQuery, tokens};
+use super::index::words::normalised;
+use super::index::{Found, Hit, IndexQuery};
 use super::{Error, SearchService, agent_md_url};
 use kernel::{Caller, PageLimit, iso};
 use proto_schemas::requests::search::{Query, QueryItem, QueryPage};
 use serde_json::value::to_raw_value;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const PAGE: PageLimit = PageLimit::new(10, 50);
@@ -22,7 +24,7 @@ const WAIT: Duration = Duration::from_secs(2);
 impl SearchService {
     pub(super) async fn query(self: Arc<Self>, caller: Caller, params: Query) -> Result<QueryPage, Error> {
         self.enabled()?;
-        let limit = PAGE.of(params.limit)?;
+        let limit = PAGE.of(params.limit).map_err(Error::query)?;
         let cursor = params.cursor.clone();
         let mut query = self.read_query(params)?;
         let hash = self.hash_of(&query);
@@ -34,6 +36,7 @@ impl SearchService {
         let states = self.peer_states.get();
         query.hidden = states.hidden.clone();
         let (asked, asked_at) = (query.q.clone(), query.now_ms);
+        let level = self.level.load(Ordering::Relaxed);
         let (found, generation) =
             self.find(query, cursor, usize::try_from(limit).unwrap_or_default()).await?;
 
@@ -49,7 +52,7 @@ impl SearchService {
             }
             _ => None,
         };
-        let stale = found.hits.iter().any(|hit| states.stale.contains(&hit.source_ap));
+        let stale = !level || found.hits.iter().any(|hit| states.stale.contains(&hit.source_ap));
         Ok(QueryPage {
             items: found.hits.into_iter().map(item).collect::<Result<_, _>>()?,
             next_cursor,
@@ -66,10 +69,10 @@ impl SearchService {
         if tags.len() > MOST_TAGS {
             return Err(Error::query(format!("tags must have at most {MOST_TAGS} entries")));
         }
-        if tags.iter().any(|tag| tag.chars().count() > TAG_CHARS) {
-            return Err(Error::query(format!("a tag has at most {TAG_CHARS} characters")));
+        if let Some(at) = tags.iter().position(|tag| tag.chars().count() > TAG_CHARS) {
+            return Err(Error::query(format!("tags[{at}] must have at most {TAG_CHARS} characters")));
         }
-        let mut tags: Vec<String> = tags.iter().map(|tag| tokens::normalised(tag)).collect();
+        let mut tags: Vec<String> = tags.iter().map(|tag| normalised(tag)).collect();
         tags.retain(|tag| !tag.is_empty());
         tags.sort();
         tags.dedup();
@@ -92,7 +95,7 @@ impl SearchService {
     /// What a cursor is bound to: everything that decides which documents are found.
     fn hash_of(&self, query: &IndexQuery) -> String {
         let IndexQuery { q, tags, kind, issuer, signed, .. } = query;
-        let text = format!("{:?}", (tokens::normalised(q), tags, kind, issuer, signed));
+        let text = format!("{:?}", (normalised(q), tags, kind, issuer, signed));
         format!("{:016x}", self.cursors.hash(&text))
     }
 
@@ -100,7 +103,7 @@ impl SearchService {
         let wrong =
             |sentence: &str, reason| Error::Query { sentence: sentence.to_owned(), reason: Some(reason) };
         let Some(cursor) = self.cursors.read::<QueryCursor>(PREFIX, cursor) else {
-            return Err(wrong("cursor must be one that this method answered", "cursor_invalid"));
+            return Err(wrong("cursor must be a next_cursor of this method", "cursor_invalid"));
         };
         let age = self.clock.now_ms() - cursor.asked_at;
         if cursor.hash != hash {

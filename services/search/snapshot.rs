@@ -22,10 +22,14 @@ impl SearchService {
         let (wanted, after) = self.place(&params)?;
         let reader = self.reader(&caller).await?;
 
-        let snapshot = self.find_snapshot(wanted.as_deref()).await?;
+        let snapshot = match &wanted {
+            Some(version) => self.find_snapshot(version).await?,
+            None => self.newest_snapshot().await?,
+        };
+        self.store.snapshot_read(&snapshot, self.clock.now_ms()).await?;
         let (rows, has_more) = self.store.snapshot_page(snapshot.cut, &after, limit, reader).await?;
         // Read again: while the page was read, the snapshot may have been replaced and its versions removed.
-        self.find_snapshot(Some(&snapshot.version)).await?;
+        self.find_snapshot(&snapshot.version).await?;
 
         let next_cursor = match rows.last() {
             Some(last) if has_more => {
@@ -50,20 +54,49 @@ impl SearchService {
         let cursor: SnapshotCursor = self
             .cursors
             .read(PREFIX, cursor)
-            .ok_or_else(|| wrong("cursor must be one that this method answered"))?;
+            .ok_or_else(|| wrong("cursor must be a next_cursor of this method"))?;
         if params.version.as_ref().is_some_and(|version| *version != cursor.version) {
             return Err(wrong("cursor must be one of the snapshot that version names"));
         }
         Ok((Some(cursor.version), cursor.last_aid))
     }
 
-    async fn find_snapshot(&self, version: Option<&str>) -> Result<SnapshotRow, Error> {
-        // The first reader makes the first one.
-        let newest = self.snapshot_versions().await?.into_iter().next().unwrap_or_default();
-        let wanted = version.unwrap_or(&newest).to_owned();
-        let found = self.store.snapshots().await?.into_iter().find(|row| row.version == wanted);
-        found.ok_or_else(|| Error::Stale { version: wanted.chars().take(40).collect(), newest })
+    /// The snapshots that can be read, the newest first. There is always one: the first reader makes it.
+    pub(super) async fn snapshots(&self) -> Result<Vec<SnapshotRow>, Error> {
+        let rows = self.store.snapshots().await?;
+        if !rows.is_empty() {
+            return Ok(rows);
+        }
+        self.freeze_daily().await?;
+        Ok(self.store.snapshots().await?)
     }
+
+    async fn find_snapshot(&self, version: &str) -> Result<SnapshotRow, Error> {
+        let snapshots = self.snapshots().await?;
+        let newest = snapshots.first().map(|row| row.version.clone()).unwrap_or_default();
+        let found = snapshots.into_iter().find(|row| row.version == version);
+        found.ok_or_else(|| Error::Stale { version: version.chars().take(40).collect(), newest })
+    }
+
+    /// The newest snapshot: one that is made now, if the directory has changed since the newest and that is not of the last seconds. Who
+    /// begins with a snapshot gets a full one, and many who do so at once get the same.
+    async fn newest_snapshot(&self) -> Result<SnapshotRow, Error> {
+        let newest = self.snapshots().await?.into_iter().next().unwrap_or_default();
+        let sequence = self.store.state().await?.sequence;
+        let now = self.clock.now_ms();
+        let lately = iso(seconds(now) - self.settings.snapshot_seconds * 1000);
+        // Texts of this form sort as the times do. An empty snapshot is never new enough.
+        if newest.cut == sequence || (newest.version >= lately && newest.cut > 0) {
+            return Ok(newest);
+        }
+        self.store.freeze_for_reader(&iso(seconds(now)), &lately, now).await?;
+        Ok(self.snapshots().await?.into_iter().next().unwrap_or(newest))
+    }
+}
+
+/// A time without its fraction.
+fn seconds(unix_ms: i64) -> i64 {
+    unix_ms - unix_ms.rem_euclid(1000)
 }
 
 fn item(row: ListedRow, reader: Reader) -> SnapshotItem {

@@ -1,6 +1,6 @@
 //! `search.suggest`: how what somebody begins to type may go on.
 
-use super::index::tokens;
+use super::index::words::normalised;
 use super::{Error, SearchService};
 use kernel::{Caller, PageLimit};
 use proto_schemas::requests::search::{Suggest, Suggestion, Suggestions};
@@ -13,12 +13,12 @@ impl SearchService {
     /// Agents first, then tags, then what others asked; for an empty prefix the tags that are used most.
     pub(super) async fn suggest(self: Arc<Self>, _: Caller, params: Suggest) -> Result<Suggestions, Error> {
         self.enabled()?;
-        let limit = usize::try_from(PAGE.of(params.limit)?).unwrap_or_default();
+        let limit = usize::try_from(PAGE.of(params.limit).map_err(Error::query)?).unwrap_or_default();
         let prefix = params.prefix.unwrap_or_default();
         if prefix.chars().count() > MOST_CHARS {
             return Err(Error::query(format!("prefix must have at most {MOST_CHARS} characters")));
         }
-        let prefix = tokens::normalised(&prefix);
+        let prefix = normalised(&prefix);
         let (index, hidden, typed) = (self.index(), self.peer_states.get(), prefix.clone());
         let looking = tokio::task::spawn_blocking(move || {
             let agents = match typed.is_empty() {

@@ -9,8 +9,14 @@ use proto_schemas::requests::ca;
 /// How many agents are remembered; others are looked up again.
 const MAX_AGENTS: usize = 100_000;
 
-/// Agents that were found to be registered. A name that is registered once stays registered.
+/// Agents that were found to be registered. They stay so until their AID ends.
 pub(super) struct RegisteredAgents(Mutex<Cache<Aid, ()>>);
+
+impl RegisteredAgents {
+    pub fn forget(&self, aid: &Aid) {
+        self.0.lock().remove(aid);
+    }
+}
 
 impl Default for RegisteredAgents {
     fn default() -> RegisteredAgents {
@@ -23,7 +29,7 @@ impl TaskService {
     /// whether it exists is learned when its domain is told of the task.
     pub(super) async fn registered(&self, aid: &Aid, role: &'static str) -> Result<(), Error> {
         if aid.issuer() != self.issuer {
-            return if self.mesh.has("gateway") { Ok(()) } else { Err(Error::Foreign(aid.clone())) };
+            return if self.mesh.knows("gateway") { Ok(()) } else { Err(Error::Foreign(aid.clone())) };
         }
         match self.is_registered(aid).await? {
             true => Ok(()),

@@ -5,6 +5,7 @@
 //! together with others, and is told to whoever should hear of it (`publish`) after its commit.
 
 mod acting;
+mod agent_removal;
 mod agents;
 mod batch;
 mod federation;
@@ -23,12 +24,16 @@ mod tests;
 use agents::RegisteredAgents;
 use batch::TaskBatch;
 use federation::RelayQueues;
-use kernel::{Bus, Clock, Ids, Mesh, Methods, Outbox, Presence, Rpc, Service, ServiceRow, Task, World};
+use kernel::{
+    Account, AgentRemover, Bus, Clock, Ids, Mesh, Methods, Outbox, Presence, Rpc, Service, ServiceRow, Task,
+    World,
+};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 pub use settings::Settings;
 use std::sync::Arc;
 use store::Store;
+use tasks::WaitingForSpace;
 
 /// The service as `aund` hands it to the gateway.
 pub fn row() -> ServiceRow {
@@ -48,10 +53,15 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
     };
     let timers = task("timers", |service| Box::pin(async move { service.run_timers().await }));
     let maintenance = task("maintenance", |service| Box::pin(async move { service.maintain().await }));
+    let old_content =
+        task("old_content", |service| Box::pin(async move { service.remove_old_content().await }));
     let relay = task("relay", |service| Box::pin(async move { service.relay().await }));
     let outbox = service.store.outbox.task("outbox", world, &service);
-    let tasks = Service::new(&["task"], rpc(service.clone()));
-    Ok(tasks.with_task(timers).with_task(maintenance).with_task(relay).with_task(outbox))
+    let accounts = service.store.account.task(world);
+    let removal = AgentRemover::new(world, "task", service.store.db(), service.clone()).removal();
+    let tasks = Service::new(&["task"], rpc(service), removal);
+    let tasks = tasks.with_task(timers).with_task(maintenance).with_task(old_content);
+    Ok(tasks.with_task(relay).with_task(outbox).with_task(accounts))
 }
 
 fn rpc(service: Arc<TaskService>) -> Methods {
@@ -72,6 +82,7 @@ fn rpc(service: Arc<TaskService>) -> Methods {
         .method(TaskService::subscribe)
         .method(TaskService::unsubscribe)
         .method(TaskService::relay_event)
+        .method(TaskService::account)
         .into()
 }
 
@@ -82,6 +93,8 @@ struct TaskService {
     agents: RegisteredAgents,
     relays: Arc<RelayQueues>,
     retention_ms: i64,
+    keep_content_ms: i64,
+    waiting_for_space: WaitingForSpace,
     metrics: TaskCounters,
     mesh: Arc<Mesh>,
     bus: Bus,
@@ -95,6 +108,7 @@ struct TaskCounters {
     changes: Counter,
     timed_out: Counter,
     open: Gauge,
+    content_removed: Counter,
     relays_sent: Counter,
     relays_failed: Counter,
     relays_waiting: Gauge,
@@ -104,25 +118,36 @@ impl TaskService {
     async fn open(world: &World, settings: &Settings) -> anyhow::Result<Arc<TaskService>> {
         let db = world.busy_db("task", &sqlx::migrate!("./migrations")).await?;
         let outbox = Outbox::open(world, &db, store::RELAYS).await?;
-        let store = Store::new(db, outbox);
+        let share = store::keeping::share(settings.kept_bytes);
+        let account = Account::open(world, &db, &store::keeping::KEEPING, share).await?;
+        let store = Store::new(db, outbox, account);
         let metrics = TaskCounters {
-            changes: world.metrics.counted("task", "changes", "Changes of tasks that were stored"),
-            timed_out: world.metrics.counted("task", "timed_out", "Tasks that the server ended"),
+            changes: world.metrics.counted("task", "changes", "Stored changes of tasks"),
+            timed_out: world.metrics.counted(
+                "task",
+                "timed_out",
+                "Tasks ended by the server because of a time-out",
+            ),
             open: world.metrics.counted("task", "open", "Tasks that have not ended"),
+            content_removed: world.metrics.counted(
+                "task",
+                "content_removed",
+                "Tasks of which texts or artifacts were removed because the share of their author was full",
+            ),
             relays_sent: world.metrics.counted(
                 "task",
                 "relays_sent",
-                "Versions of tasks that other domains were told of",
+                "Versions of tasks sent to other domains",
             ),
             relays_failed: world.metrics.counted(
                 "task",
                 "relays_failed",
-                "Times that another domain could not be told of tasks",
+                "Failed attempts to notify another domain of tasks",
             ),
             relays_waiting: world.metrics.counted(
                 "task",
                 "relays_waiting",
-                "Tasks that other domains have yet to learn of",
+                "Tasks waiting to be sent to other domains",
             ),
         };
         let relays = Arc::<RelayQueues>::default();
@@ -135,6 +160,8 @@ impl TaskService {
             agents: RegisteredAgents::default(),
             relays,
             retention_ms: settings.retention_ms(),
+            keep_content_ms: settings.keep_content_ms(),
+            waiting_for_space: WaitingForSpace::default(),
             metrics,
             mesh: world.mesh.clone(),
             bus: world.bus.clone(),

@@ -96,7 +96,7 @@ impl TaskPublisher {
         match self.store.subscribers(&tasks, self.clock.now_ms()).await {
             Ok(subscribers) => subscribers,
             Err(error) => {
-                tracing::warn!("those who subscribed to tasks could not be told of a change: {error}");
+                tracing::warn!("subscribers could not be notified of a task change: {error}");
                 Vec::new()
             }
         }

@@ -108,7 +108,7 @@ impl TestWorld {
     }
 
     pub async fn call(&self, method: &str, params: Value) -> Result<Value, RpcError> {
-        self.call_as(Caller::Unauthenticated, method, params).await
+        self.call_as(Caller::Unauthenticated(None), method, params).await
     }
 
     pub async fn inside(&self, method: &str, params: Value) -> Value {
@@ -257,6 +257,7 @@ impl TestWorldPlan {
             "ca" => plan.and(service_ca::open),
             "auth" => plan.and(service_auth::open),
             "agent" => plan.and(service_agent::open),
+            "message" => plan.and(service_message::open),
             other => panic!("{other} is no service that others need in their tests"),
         })
     }
@@ -347,6 +348,7 @@ impl TestAgent {
             connection: 1,
             address: [127, 0, 0, 1].into(),
             connected_at_ms: 0,
+            network: None,
             generation: Generation::default(),
             trace: None,
         })

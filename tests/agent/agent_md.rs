@@ -257,7 +257,7 @@ async fn a_document_that_is_not_well_made_is_400() {
         "# no front matter\n".to_owned(),
         String::new(),
         good.replace("name: \"somebody\"\n", ""),
-        good.replace("1.0.0", "1.0"),
+        good.replace("1.0.0", "one and a half"),
         good.replace("name: \"somebody\"", "name: \"somebody\"\nname: \"twice\""),
         good.replace("name: \"somebody\"", "name: &a somebody"),
         good.replace("type: \"agent\"", "type: \"group\""),
@@ -355,8 +355,48 @@ async fn a_document_with_a_secret_is_422() {
         assert_eq!((answer.status, &answer.json()["code"]), (422, &json!("secret_detected")), "{secret}");
         assert!(!answer.text().contains(secret), "it is not repeated: {}", answer.text());
     }
+    let own_key = "my api_key: 9f8e7d6c5b4a, for you";
+    let answer = put(&server, &alice.aid, &tokens, &signed(&alice, own_key), None).await;
+    assert_eq!(answer.status, 422, "{}", answer.text());
+    assert!(answer.text().contains("line 8 has what looks like a key"), "{}", answer.text());
     let harmless = signed(&alice, "I never ask for a password, a client_secret or a PRIVATE KEY");
     assert_eq!(put(&server, &alice.aid, &tokens, &harmless, None).await.status, 200);
+}
+
+#[tokio::test]
+async fn ordinary_prose_is_published() {
+    let (server, alice, tokens) = alice().await;
+    for prose in [
+        "Key: value pairs are stored as they come. The secret: short-lived, audience-bound tokens.",
+        "密码：由用户在自己的设备上输入。密钥：保存在本地设备的安全区域里。",
+        "token: <token>, api_key=YOUR_API_KEY_1, key: sha256:9f86d081884c7d659a2feaa0c55ad015",
+        "Read [how](https://www.example.com/search?key=a1b2c3d4e5), label_i18n_key: agent.scope.filesystem_read.label",
+    ] {
+        let answer = put(&server, &alice.aid, &tokens, &signed(&alice, prose), None).await;
+        assert_eq!(answer.status, 200, "{prose}: {}", answer.text());
+        assert!(answer.json().get("warnings").is_none(), "{}", answer.text());
+    }
+}
+
+#[tokio::test]
+async fn a_version_is_stored_as_it_is_written_and_the_answer_warns() {
+    let (server, alice, tokens) = alice().await;
+    for version in ["1.10", "v1.0.0", "1.0.0-rc1", "2026-11-01"] {
+        let text = front(&alice.aid, "alice").replace("\"1.0.0\"", version);
+        let published = put(&server, &alice.aid, &tokens, &text, None).await;
+        assert_eq!(published.status, 200, "{version}: {}", published.text());
+        let warnings = published.json()["warnings"].clone();
+        assert_eq!(warnings[0]["path"], "/version", "{warnings}");
+        assert!(
+            warnings[0]["message"].as_str().is_some_and(|said| said.contains("fastaun 0.5.25")),
+            "{warnings}"
+        );
+        assert_eq!(get(&server, &alice.aid).await.text(), text);
+    }
+    let refused = front(&alice.aid, "alice").replace("\"1.0.0\"", "one and a half");
+    let refused = put(&server, &alice.aid, &tokens, &refused, None).await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.text().contains("version must have 1 to 32 characters"), "{}", refused.text());
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ pub fn manifest(required: &[&str]) -> Value {
     })
 }
 
-async fn send(server: &TestServer, verb: &str, path: &str, token: &str, body: &Value) -> TestResponse {
+pub async fn send(server: &TestServer, verb: &str, path: &str, token: &str, body: &Value) -> TestResponse {
     let request = server.http(verb, path).bearer(token).header("Content-Type", "application/json");
     match body {
         Value::Null => request.send().await,

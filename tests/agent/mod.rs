@@ -2,3 +2,5 @@
 
 mod agent_md;
 pub mod agents_http;
+mod consent;
+mod webhook_messages;

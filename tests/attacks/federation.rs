@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use certs::dev::Pki;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -12,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::federation::fake_peer::FakePeer;
 use crate::support::agent::{ConnectedAgent, random_hex};
 use crate::support::domain::{DomainPair, TestDomain};
-use crate::support::{printed, split, until};
+use crate::support::{now, printed, split, until};
 
 /// More than the other domains that a server may have queues for.
 const NAMED: usize = 600;
@@ -82,6 +83,9 @@ fn text_message(to: &str) -> Value {
 async fn an_agent_that_names_domains_without_end_keeps_nobody_from_a_known_one() {
     let silent = SilentDomain::start().await;
     let pair = DomainPair::with(&silent.domain.resolve(), "").await;
+    // Only domains that a root is trusted for are connected to.
+    let pki = Pki::new("silent.test", now());
+    pair.near.trusts_root(pki.root.certificate().pem(), "*.silent.test").await;
     let (mallory, alice) = (pair.near.agent("mallory").await, pair.near.agent("alice").await);
     let carol = pair.far.agent("carol").await;
 

@@ -1,5 +1,6 @@
 //! Attacks that worked once: each test measures the harm, and fails on a server without the defence.
 
+mod accounts;
 mod addresses;
 mod cpu;
 mod ephemeral;

@@ -4,6 +4,7 @@ mod aid_login;
 mod certificates;
 mod create_aid;
 mod refresh_token;
+mod revoke_cert;
 
 use serde_json::Value;
 

@@ -2,4 +2,5 @@
 
 mod ocsp;
 mod pki;
+mod removal;
 mod revocation;

@@ -16,7 +16,7 @@ async fn the_demo_runs_to_its_end_with_a_server_of_its_own_and_leaves_nothing() 
     let output = within("the demo", demo.kill_on_drop(true).output()).await.unwrap();
     let shown = printed(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{shown}\n{}", printed(&output.stderr));
-    assert!(shown.contains("one of its own"), "{shown}");
+    assert!(shown.contains("starts a temporary one"), "{shown}");
     shows_every_step(&shown);
     let left = || async { (fs::read_dir(here.path()).unwrap().count() == 0).then_some(()) };
     until("the demo's folder is gone", left).await;

@@ -221,7 +221,7 @@ async fn a_command_that_finds_no_space_says_that_its_agent_runs_too_many() {
     let output = trying.expect("the command ends").expect("aund can be started");
     let refused = printed(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{refused}");
-    assert!(refused.contains("runs too many commands at once") && refused.contains("4013"), "{refused}");
+    assert!(refused.contains("has too many commands running") && refused.contains("4013"), "{refused}");
     // With one that ends it is free again.
     held.remove(0).close().await;
     cli.run(&["call", "alice", "meta.ping"]).await;

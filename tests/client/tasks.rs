@@ -98,7 +98,7 @@ async fn a_tree_is_drawn_from_any_task_of_it() {
     assert_eq!(tree["children"][0]["children"][0]["task_id"], json!(leaf));
 
     let blocked = cli.run_refused(&["tasks", "complete", &root, "--as", "bobb"]).await;
-    let open = format!("{part} (working, {}) has to end first", cli.aid("carol"));
+    let open = format!("{part} (working, {}) must end first", cli.aid("carol"));
     assert!(blocked.contains(&open) && blocked.contains("(-32185)"), "{blocked}");
     let canceled = cli.run(&["tasks", "cancel", &root, "--reason", "not needed", "--as", "alice"]).await;
     assert_eq!(canceled, format!("canceled  {root}\n"));
@@ -122,7 +122,7 @@ async fn whoever_may_not_read_the_root_sees_the_tree_from_where_it_may() {
     let drawn = cli.run(&["tasks", "tree", &part, "--as", "bobb"]).await;
     assert!(drawn.starts_with(&format!("working         {}  Secret", cli.name("bobb"))), "{drawn}");
     let hint = cli.run_refused(&["tasks", "tree", &part, "--as", "alice"]).await;
-    assert!(hint.contains("say the id of that one") && hint.contains("(-32175)"), "{hint}");
+    assert!(hint.contains("use the id of the root") && hint.contains("(-32175)"), "{hint}");
     assert_eq!(cli.run(&["tasks", "tree", &root, "--as", "alice"]).await, drawn);
 }
 
@@ -156,7 +156,10 @@ async fn a_list_has_pages_and_filters() {
     }
     let output = cli.output_of(&["tasks", "list", "--as", "alice", "--limit", "2"]).await;
     let (listed, note) = (printed(&output.stdout), printed(&output.stderr));
-    assert_eq!((listed.lines().count(), note.as_str()), (2, "there are more: say --limit N, or --all\n"));
+    assert_eq!(
+        (listed.lines().count(), note.as_str()),
+        (2, "there are more tasks: use --limit N or --all\n")
+    );
     assert!(
         listed.lines().next().is_some_and(|line| line.ends_with("three")),
         "the last changed first: {listed}"
@@ -197,15 +200,15 @@ async fn what_cannot_be_done_is_one_sentence() {
     let early = cli.run_refused(&["tasks", "complete", &task, "--as", "bobb"]).await;
     assert!(early.contains("(-32171)"), "{early}");
     let other = cli.run_refused(&["tasks", "accept", &task, "--expected-version", "7", "--as", "bobb"]).await;
-    assert!(other.contains("another version by now: 1"), "{other}");
+    assert!(other.contains("another version: 1"), "{other}");
     let nobody = ["tasks", "create", "--as", "alice", "--to", "nobody1", "--input", "x"];
     let nobody = cli.run_refused(&nobody).await;
     assert!(nobody.contains("is not registered"), "{nobody}");
     let name =
         cli.run_refused(&["tasks", "create", "--as", "alice", "--to", "NOT a name", "--input", "x"]).await;
-    assert!(name.contains("is not the name of an agent"), "{name}");
+    assert!(name.contains("is not an agent name"), "{name}");
     let which = cli.run_refused(&["tasks", "list"]).await;
-    assert!(which.contains("there is more than one agent, say which: --as "), "{which}");
+    assert!(which.contains("there are several agents: choose one with --as "), "{which}");
 
     cli.run(&["tasks", "accept", &task, "--as", "bobb"]).await;
     fs::write(cli.folder.join("large.txt"), "x".repeat((256 << 10) + 1)).unwrap();

@@ -18,10 +18,11 @@ use rust::{RustFile, rust_files};
 use source::{file, files};
 
 /// Methods the gateway answers by itself, because they are about the connection or about all services together.
-const ANSWERED_BY_THE_GATEWAY: [&str; 7] = [
+const ANSWERED_BY_THE_GATEWAY: [&str; 8] = [
     "auth.connect",
     "meta.ping",
     "meta.status",
+    "meta.account",
     "meta.capabilities",
     "meta.trust_roots",
     "rpc.discover",

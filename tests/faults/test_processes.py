@@ -136,7 +136,7 @@ def sessions(cluster, name):
 # The processes of a namespace, and the tags that are gone with it.
 NAMESPACES = {
     "message": (("message1", "message2"), {"ns_message", "tool_call_artifacts"}),
-    "agent": (("agent1",), {"agent_md", "ns_agent", "ns_h2a"}),
+    "agent": (("agent1",), {"agent_md", "consent_pages", "ns_agent", "ns_h2a", "scope_texts"}),
     "auth": (("auth1",), {"ns_auth"}),
     "ca": (("ca1",), {"ns_auth", "pki_http", "client_signature"}),
 }

@@ -72,7 +72,7 @@ async fn a_root_that_was_added_before_the_first_start_is_in_the_first_list_that_
     let mut server = TestServer::prepared("");
     let add = ["certs", "trust", "add", file.to_str().expect("text"), "--domain", "*.east.test,east.test"];
     let added = server.aund(&add).await;
-    assert!(printed(&added.stdout).contains("until the first start"), "{added:?}");
+    assert!(printed(&added.stdout).contains("the first start will trust it"), "{added:?}");
     assert_eq!(status(&server, &root).await.as_deref(), Some("waiting"));
     let removed = server.aund(&["certs", "trust", "remove", &root]).await;
     assert!(removed.status.success() && status(&server, &root).await.is_none(), "{removed:?}");
@@ -90,7 +90,10 @@ async fn without_a_trusted_root_nothing_crosses_and_with_one_it_does_without_a_r
     let pair = DomainPair::without_trust("", "").await;
     let (alice, carol) = (pair.near.agent("alice").await, pair.far.agent("carol").await);
     let error = alice.call_error("message.send", &named(carol.aid(), "m-1", "hello")).await;
-    assert_eq!(error["code"], -32010, "{error}");
+    let told = (&error["code"], &error["data"]["reason"], &error["data"]["retryable"]);
+    assert_eq!(told, (&json!(-32010), &json!("domain_untrusted"), &json!(false)), "{error}");
+    let add = r#"far.test is not trusted: add its root with "aund certs trust add … --domain far.test""#;
+    assert_eq!(error["message"], add, "what an operator has to do: {error}");
 
     pair.near.trusts(&pair.far).await;
     let refused = || async {
@@ -98,7 +101,9 @@ async fn without_a_trusted_root_nothing_crosses_and_with_one_it_does_without_a_r
         (error["data"]["phase"] == "hello").then_some(error)
     };
     let error = until("the far side refuses our hello", refused).await;
-    assert_eq!(error["code"], -32010, "{error}");
+    let told = (&error["code"], &error["data"]["reason"], &error["data"]["retryable"]);
+    assert_eq!(told, (&json!(-32012), &json!("hello_refused"), &json!(false)), "{error}");
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("its operator has to")), "{error}");
     assert_eq!(words(&carol).await, Vec::<String>::new());
 
     pair.far.trusts(&pair.near).await;
@@ -118,7 +123,7 @@ async fn after_a_root_was_removed_no_new_link_is_made() {
     pair.near.knows_its_gateway().await;
     let alice = pair.near.reconnect(&alice).await;
     let error = alice.call_error("message.send", &named(carol.aid(), "m-2", "after")).await;
-    assert_eq!((&error["code"], &error["data"]["phase"]), (&json!(-32010), &json!("hello")), "{error}");
+    assert_eq!((&error["code"], &error["data"]["phase"]), (&json!(-32012), &json!("hello")), "{error}");
     assert_eq!(words(&carol).await, ["before"]);
 }
 
@@ -128,8 +133,9 @@ async fn a_domain_on_the_block_list_is_refused_in_both_directions() {
     let (alice, carol) = (pair.near.agent("alice").await, pair.far.agent("carol").await);
     let out = alice.call_error("message.send", &named(carol.aid(), "m-1", "hello")).await;
     assert_eq!((&out["code"], &out["data"]["reason"]), (&json!(-32012), &json!("issuer_blocked")), "{out}");
+    assert_eq!(out["data"]["retryable"], false, "{out}");
     let into = carol.call_error("message.send", &named(alice.aid(), "m-1", "hello")).await;
-    assert_eq!(into["code"], -32010, "{into}");
+    assert_eq!((&into["code"], &into["data"]["retryable"]), (&json!(-32012), &json!(false)), "{into}");
     assert!(words(&alice).await.is_empty() && words(&carol).await.is_empty());
 }
 

@@ -32,6 +32,20 @@ async fn probe(server: &TestServer, tag: &str) -> bool {
                 && has(alice.try_call("meta.trust_roots", &json!({})).await)
         }
         "agent_md" => server.http("PUT", "/agent.md").host(alice.aid()).send().await.status == 401,
+        "scope_texts" => {
+            let manifest = crate::agent::agents_http::manifest(&[]);
+            let create = json!({ "name": "Probe", "capability_manifest": manifest });
+            alice.call("agent.create", &create).await;
+            let read = alice.call("agent.get", &json!({ "id": alice.aid() })).await;
+            read["agent"]["scope_texts"]["filesystem:read"]["en"]["label"] == "Read local files"
+        }
+        "consent_pages" => {
+            let preflight = |path: &'static str, verb: &'static str| {
+                server.http("OPTIONS", path).header("Access-Control-Request-Method", verb).send()
+            };
+            let open = [preflight("/agents/x", "GET").await, preflight("/h2a/relations", "POST").await];
+            open.iter().all(|answer| answer.header("access-control-allow-origin") == Some("*"))
+        }
         "notification_route" => {
             let notification = json!({ "target": { "type": "aid", "aid": alice.aid() }, "deliver": { "method": "event/app.x", "params": {} } });
             alice.notify("notification/route", &notification).await;

@@ -171,7 +171,7 @@ async fn nobody_without_a_certificate_of_this_mesh_gets_a_link() {
         assert!(refused.is_err(), "{who} got a link");
         still_works(&mesh, &mut gateway, who).await;
     }
-    let refusals = mesh.log().lines().filter(|line| line.contains("is not let onto the mesh")).count();
+    let refusals = mesh.log().lines().filter(|line| line.contains("was refused on the mesh")).count();
     assert_eq!(refusals, outsiders.len(), "{}", mesh.log());
     // What made the difference was the certificate and nothing else.
     mesh.link(Some(&process_certificate(&mesh.authority, "gateway", now() - day, now() + day)))
@@ -189,7 +189,7 @@ async fn a_service_speaks_for_itself_and_for_no_other() {
         session(),
         json!(5),
         json!("operator"),
-        json!("unauthenticated"),
+        json!({ "unauthenticated": "192.0.2.7" }),
         json!({ "service": "gateway" }),
         json!({ "service": "auth" }),
         json!({ "service": "message" }),
@@ -208,7 +208,7 @@ async fn a_service_speaks_for_itself_and_for_no_other() {
         let answer = ask(&mut gateway, &caller).await.expect("it is answered");
         assert_eq!(answer["error"]["code"], code, "{caller} is no service: {answer}");
     }
-    let open = ask(&mut gateway, &json!("unauthenticated")).await.expect("it is answered");
+    let open = ask(&mut gateway, &json!({ "unauthenticated": "192.0.2.7" })).await.expect("it is answered");
     assert_eq!(open["result"]["found"], false, "a route opens the method to everybody: {open}");
     assert_eq!(
         ask(&mut gateway, &json!({ "service": "agent" })).await,

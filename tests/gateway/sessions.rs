@@ -347,3 +347,13 @@ async fn whoever_may_ask_learns_the_sessions_of_an_agent_on_all_gateways() {
     assert_eq!(status["namespaces"]["message"], "up", "{status}");
     assert!(is_alive(&long).await && is_alive(&brief).await);
 }
+
+#[tokio::test]
+async fn every_answer_names_the_role_of_a_session_as_the_seed_does() {
+    let server = TestServer::shared().await;
+    let alice = server.register("alice").await;
+    let (socket, tokens) = (server.socket().await, server.login(&alice).await);
+    let welcome = socket.call("auth.connect", &hello(socket.nonce(), &tokens.access)).await;
+    let status = socket.call("meta.status", &json!({})).await;
+    assert_eq!((&welcome["identity"]["role"], &status["role"]), (&json!("user"), &json!("user")));
+}

@@ -26,7 +26,9 @@ fn sample() -> Value {
         "permission_scopes": [
             { "id": "notification:send", "label_i18n_key": "scope.notify", "sensitivity": "low" },
             { "id": "location:read", "label_i18n_key": "scope.location", "sensitivity": "high" },
-            { "id": "filesystem:read", "label_i18n_key": "scope.files", "sensitivity": "medium", "label_fallback": "Read your files" }
+            { "id": "filesystem:read", "label_i18n_key": "scope.files", "sensitivity": "medium", "label_fallback": "Nothing at all" },
+            { "id": "shell:exec", "label_i18n_key": "scope.shell", "sensitivity": "high", "label_fallback": "Run commands",
+              "description_fallback": "Run them in a shell" }
         ]
     })
 }
@@ -35,26 +37,50 @@ fn write(folder: &TempDir, name: &str, content: &Value) {
     fs::write(folder.path().join(name), content.to_string()).expect("the folder can be written");
 }
 
+/// What a person sees whose terminal has this locale.
+fn check_in(locale: &str, noun: &str, folder: &Path) -> Output {
+    let words = [noun, "manifest", "check", "good.json"];
+    let mut command = Command::new(crate::support::program());
+    command.args(words).current_dir(folder).env("LC_ALL", locale).output().expect("aund can be started")
+}
+
 #[test]
 fn check_shows_the_scopes_or_every_violation() {
     let here = tempfile::tempdir().unwrap();
     write(&here, "good.json", &sample());
     for noun in ["agent", "agents"] {
-        let output = aund(&[noun, "manifest", "check", "good.json"], here.path());
+        let output = check_in("C.UTF-8", noun, here.path());
         assert!(output.status.success(), "{}", printed(&output.stderr));
         let said = printed(&output.stdout);
         for word in [
             "accepted",
-            "scope.location  high  location:read",
-            "Read your files  medium  filesystem:read",
+            "Send notifications  low  notification:send\n    Show notifications on this device\n",
+            "Read location  high  location:read\n    Read where this device is\n",
+            "Read local files  medium  filesystem:read\n    Read the contents of files on this device\n",
+            "Run commands  high  shell:exec\n    Run them in a shell\n",
             "for read_file",
         ] {
             assert!(said.contains(word), "{word} in {said}");
         }
+        assert!(!said.contains("scope."), "no key of a translation: {said}");
+    }
+    let said = printed(&check_in("zh_CN.UTF-8", "agent", here.path()).stdout);
+    for word in [
+        "发送系统通知  low  notification:send\n    在此设备上显示系统通知\n",
+        "读取位置  high  location:read\n    读取此设备的当前位置\n",
+        "读取本地文件  medium  filesystem:read\n    读取此设备上的文件内容\n",
+        "Run commands  high  shell:exec",
+    ] {
+        assert!(said.contains(word), "{word} in {said}");
     }
     let output = aund(&["agent", "manifest", "check", "good.json", "--json"], here.path());
     let said: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
     assert_eq!((said["accepted"].as_bool(), said["hash"].as_str().map(str::len)), (Some(true), Some(64)));
+    assert_eq!(
+        said["scope_texts"]["location:read"]["zh"],
+        json!({ "label": "读取位置", "description": "读取此设备的当前位置" })
+    );
+    assert_eq!(said["scope_texts"]["shell:exec"][""]["label"], "Run commands");
 
     let mut bad = sample();
     bad["tools"][0]["name"] = json!("N");
@@ -98,7 +124,7 @@ fn diff_ends_with_three_if_a_change_is_breaking() {
     let line = "breaking R1   read_file /input_schema/properties/path filesystem:read is required now\n";
     assert_eq!(printed(&output.stdout), line);
     assert!(
-        printed(&output.stderr).contains("filesystem:read is asked again"),
+        printed(&output.stderr).contains("asked to grant filesystem:read"),
         "{}",
         printed(&output.stderr)
     );

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use manifest::{ArgumentValidator, schema_violations};
+use manifest::{ArgumentValidator, Manifest, schema_violations};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::fetched;
 
@@ -83,6 +83,18 @@ fn our_own_cases_are_as_the_standard_has_them() {
     assert!(flaws.is_empty(), "{}", flaws.join("\n"));
 }
 
+/// A manifest whose tool takes arguments by this schema.
+fn manifest_with(schema: &Value) -> String {
+    json!({
+        "schema_version": "1.0", "agent_version": "1.0.0", "capability_flags": {},
+        "tools": [{
+            "name": "any_tool", "description_i18n_key": "k", "permission_scope": "filesystem:read", "input_schema": schema
+        }],
+        "permission_scopes": [{ "id": "filesystem:read", "label_i18n_key": "k", "sensitivity": "medium" }],
+    })
+    .to_string()
+}
+
 #[test]
 fn the_official_suite_passes_and_manifests_refuse_what_is_listed() {
     let Some(folder) = fetched::official_suite() else { return };
@@ -96,6 +108,9 @@ fn the_official_suite_passes_and_manifests_refuse_what_is_listed() {
         if let Some(violation) = schema_violations(&group.schema).first() {
             refused.insert((file, group.description, violation.rule.to_owned()));
         } else {
+            if let Err(refusal) = Manifest::parse(&manifest_with(&group.schema)) {
+                flaws.push(format!("{file}: {}: {refusal}", group.description));
+            }
             flaws.extend(wrong(&file, &group));
             cases += group.tests.len();
         }

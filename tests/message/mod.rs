@@ -1,5 +1,6 @@
 //! `message.*` over the wire: messages from one agent to another, never lost and never doubled.
 
+mod accounts;
 mod delivery;
 mod encryption;
 mod first_server;

@@ -19,7 +19,17 @@ use crate::support::{ISSUER, TestServer, now, split};
 
 /// Which service calls which methods. What is not listed is called by the operator, or by another domain if its schema says so.
 const SERVICE_CALLS: [(&str, &[&str]); 6] = [
-    ("agent", &["ca.revoked_agents"]),
+    (
+        "agent",
+        &[
+            "ca.ended_agents",
+            "message.webhook.ack",
+            "message.webhook.next",
+            "message.webhook.put_device",
+            "message.webhook.remove_device",
+            "message.webhook.waiting",
+        ],
+    ),
     ("auth", &["ca.get_cert", "ca.issue_cert", "ca.rekey_cert", "ca.renew_cert", "ca.verify_chain"]),
     ("ca", &["auth.revoke_tokens"]),
     (
@@ -171,15 +181,6 @@ impl InternalCalls {
             .map(|(name, value)| (name.to_owned(), value)),
         );
         let wanted = |name: &str| example.contains(&format!("{{{{{name}}}}}"));
-        if wanted("published_aid") {
-            let content = format!(
-                "---\naid: {}\nname: Caller\ntype: agent\nversion: 1.0.0\n---\n# Caller\n",
-                caller.aid
-            );
-            let document = json!({ "aid": caller.aid, "content": content });
-            self.server.by_operator("agent.put_agent_md", &document).await.expect("a document is accepted");
-            values.insert("published_aid".to_owned(), caller.aid.clone());
-        }
         if wanted("trusted_root") {
             let root = json!({ "certificate": another_root(), "any_domain": true });
             let added =

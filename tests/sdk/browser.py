@@ -36,9 +36,9 @@ class Page:
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
-    def url(self, server):
-        """The page, told which server it is a client of."""
-        return f"http://127.0.0.1:{self.server.server_port}/?issuer={server.issuer}&port={server.port}"
+    def url(self, server, name=""):
+        """The page of this name, told which server it is a client of."""
+        return f"http://127.0.0.1:{self.server.server_port}/{name}?issuer={server.issuer}&port={server.port}"
 
     def steps(self, browser, seconds):
         """Every report until the page is done, the browser has ended, or it took too long."""

@@ -6,6 +6,8 @@ import shutil
 from agents import numbers
 from aund import eventually
 
+NOTIFICATION = "event/peer.v2.message_received"
+
 
 def couple(agent, retry=None):
     """Alice and Bob, both with a session."""
@@ -56,10 +58,27 @@ def pushed_once(agent):
 
 
 def notified_in_order(agent):
-    """The server has never notified it of a smaller seq than before, however often it was notified of one."""
-    heard = agent.frames(holding='"event/peer.v2.message_received"')["heard"]
-    seqs = [json.loads(frame)["params"]["seq"] for frame in heard]
-    assert seqs == sorted(seqs), f"notifications to {agent.aid} went back: {seqs}"
+    """No notification names a smaller seq than any event of the inbox before it, however often it was notified; gives the seqs."""
+    newest, seqs = 0, []
+    for frame in map(json.loads, agent.frames(holding='"event/')["heard"]):
+        if frame["method"] not in (NOTIFICATION, "event/message.received"):
+            continue
+        seq = frame["params"]["seq"]
+        if frame["method"] == NOTIFICATION:
+            assert seq >= newest, f"a notification to {agent.aid} of {seq} went back behind {newest}"
+            seqs.append(seq)
+        newest = max(newest, seq)
+    return seqs
+
+
+def flagged_as_plain(agent):
+    """Every plain payload was pushed with `"encrypted": false`, and nothing that may be an envelope; gives how many of each."""
+    heard = [json.loads(frame)["params"] for frame in agent.frames(holding='"event/message.received"')["heard"]]
+    sealed = [event for event in heard if str(event["payload"].get("type", "")).startswith("e2ee.")]
+    plain = [event for event in heard if event not in sealed]
+    assert all(event["encrypted"] is False for event in plain), plain
+    assert all(event.get("encrypted", True) is True for event in sealed), sealed
+    return len(plain), len(sealed)
 
 
 def texts(agent):

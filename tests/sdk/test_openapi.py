@@ -25,6 +25,11 @@ OTHER_HOSTS = ("/", "/agent.md", "/root.crt", "/trust-root.json")
 # The body is DER, which the tool cannot write.
 NO_SERIALIZER = ("/pki/ocsp",)
 
+# An id may be the AID of an agent of another domain, which cannot be reached. That has to be documented as every status has.
+CONFIG = """[checks]
+not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "502"]
+"""
+
 MANY = 1_000_000
 CLASSES = {f'classes."{name}"': MANY for name in ("agent.write", "h2a.write", "agent.publish")}
 
@@ -33,8 +38,11 @@ CLASSES = {f'classes."{name}"': MANY for name in ("agent.write", "h2a.write", "a
 @pytest.mark.limits(http_per_second=MANY, calls_per_second=MANY, **CLASSES)
 def test_generated_requests_get_what_the_document_says(server, folder):
     token = registered(server)
+    config = Path(folder) / "schemathesis.toml"
+    config.write_text(CONFIG)
     command = [
         VENVS / "schemathesis" / "bin" / "schemathesis",
+        *("--config-file", config),
         "run",
         f"http://{server.address}:{server.plain_port}/openapi.json",
         *("--header", f"Authorization: Bearer {token}"),

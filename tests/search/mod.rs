@@ -2,6 +2,7 @@
 
 mod copying;
 mod kill;
+mod questions;
 
 use serde_json::{Value, json};
 
@@ -133,9 +134,27 @@ async fn searches_are_limited_by_agent() {
 #[tokio::test]
 async fn a_directory_that_is_turned_off_says_so() {
     let server = TestServer::with("search.enabled = false").await;
+    let tags = || async { server.get("/capabilities").await.json()["features"].clone() };
+    until("the gateway knows", || async {
+        let tags = tags().await;
+        let advertised = |tag: &str| tags.as_array().expect("a list").contains(&json!(tag));
+        (advertised("ns_task") && !advertised("ns_search")).then_some(())
+    })
+    .await;
     let alice = server.agent("alice").await;
-    for method in ["search.ap_info", "search.query", "search.suggest", "search.snapshot", "search.changes"] {
-        let refused = alice.call_error(method, &json!({ "q": "anything" })).await;
+    let namespaces = alice.welcome["capabilities"]["namespaces"].as_array().expect("a list");
+    assert!(!namespaces.contains(&json!("search")) && namespaces.contains(&json!("task")), "{namespaces:?}");
+    let discovered = alice.call("rpc.discover", &json!({})).await.to_string();
+    assert!(!discovered.contains("search.query") && discovered.contains("task.create"));
+    for method in [
+        "search.ap_info",
+        "search.query",
+        "search.suggest",
+        "search.snapshot",
+        "search.changes",
+        "search.get_agent",
+    ] {
+        let refused = alice.call_error(method, &json!({ "q": "anything", "aid": alice.aid() })).await;
         assert_eq!(refused["code"], -32160, "{method}");
     }
 }

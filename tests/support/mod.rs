@@ -6,7 +6,7 @@
 
 pub mod agent;
 pub mod blocker;
-mod calls;
+pub mod calls;
 pub mod domain;
 pub mod envelope;
 pub mod http;
@@ -14,6 +14,7 @@ pub mod mesh_link;
 mod operator;
 mod shared;
 pub mod socket;
+mod store;
 pub mod wait;
 
 use std::fs;

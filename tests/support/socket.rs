@@ -7,7 +7,7 @@ use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Mutex;
-use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 use super::http::TestByteStream;
@@ -28,7 +28,7 @@ pub struct Closed {
 }
 
 pub(super) struct SocketState {
-    stream: WebSocketStream<Box<dyn TestByteStream>>,
+    pub(super) stream: WebSocketStream<Box<dyn TestByteStream>>,
     /// What arrived while something else was waited for.
     pub(super) events: VecDeque<Value>,
     ended: Option<Closed>,
@@ -266,29 +266,40 @@ impl TestSocket {
 }
 
 impl SocketState {
-    /// The next frame from the socket, or how it ended. 1006 is an end without a close frame.
+    /// The next frame from the socket, or how it ended.
     pub(super) async fn read(&mut self) -> Result<Value, Closed> {
+        let text = self.read_text().await?;
+        Ok(serde_json::from_str(&text).expect("a frame is JSON"))
+    }
+
+    /// The next frame as it was written, or how the socket ended. 1006 is an end without a close frame.
+    pub(super) async fn read_text(&mut self) -> Result<Utf8Bytes, Closed> {
         loop {
             if let Some(Closed { code, reason }) = &self.ended {
                 return Err(Closed { code: *code, reason: reason.clone() });
             }
-            match within("a frame", self.stream.next()).await {
-                Some(Ok(Message::Text(text))) => {
-                    return Ok(serde_json::from_str(&text).expect("a frame is JSON"));
-                }
-                Some(Ok(Message::Close(Some(frame)))) => {
-                    self.ended = Some(Closed { code: frame.code.into(), reason: frame.reason.to_string() });
-                }
-                Some(Ok(Message::Close(None))) => {
-                    self.ended = Some(Closed { code: 1005, reason: String::new() })
-                }
-                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
-                Some(Ok(Message::Binary(_))) => panic!("the server sent a binary frame"),
-                Some(Err(problem)) => self.ended = Some(Closed { code: 1006, reason: problem.to_string() }),
-                None => self.ended = Some(Closed { code: 1006, reason: String::new() }),
+            match frame(within("a frame", self.stream.next()).await) {
+                Some(Ok(text)) => return Ok(text),
+                Some(Err(closed)) => self.ended = Some(closed),
+                None => {}
             }
         }
     }
+}
+
+/// The text in what came from a socket, or how the socket ended; nothing where it was neither.
+pub(super) fn frame(came: Option<Result<Message, Error>>) -> Option<Result<Utf8Bytes, Closed>> {
+    Some(match came {
+        Some(Ok(Message::Text(text))) => Ok(text),
+        Some(Ok(Message::Close(Some(frame)))) => {
+            Err(Closed { code: frame.code.into(), reason: frame.reason.to_string() })
+        }
+        Some(Ok(Message::Close(None))) => Err(Closed { code: 1005, reason: String::new() }),
+        Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => return None,
+        Some(Ok(Message::Binary(_))) => panic!("the server sent a binary frame"),
+        Some(Err(problem)) => Err(Closed { code: 1006, reason: problem.to_string() }),
+        None => Err(Closed { code: 1006, reason: String::new() }),
+    })
 }
 
 /// The result in an answer, or the error.

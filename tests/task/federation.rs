@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{create, next_is, said};
 use crate::support::agent::{ConnectedAgent, text};
 use crate::support::domain::DomainPair;
-use crate::support::until;
+use crate::support::{TestServer, until};
 
 /// Waits until a domain was told of a task, and that it has this status.
 async fn until_listed(agent: &ConnectedAgent, task: &str, status: &str) -> Value {
@@ -186,4 +186,42 @@ async fn the_home_of_a_task_restarts_in_the_middle() {
     bob.call("task.complete", &about).await;
     until_heard(&alice, "completed completed 6").await;
     assert_eq!(bob.call("task.get", &about).await, alice.call("task.get", &about).await);
+}
+
+/// A task that cannot reach the domain of its assignee until somebody does something about it ends, and says why.
+#[tokio::test]
+async fn a_task_for_a_domain_that_cannot_be_asked_for_good_ends_with_the_reason() {
+    let blocked = DomainPair::with("federation.block = [\"far.test\"]", "").await;
+    let untrusted = DomainPair::without_trust("", "").await;
+    for (n, (server, to, reason)) in [
+        (&untrusted.near, "carol.no.such.invalid", "domain_unknown"),
+        (&untrusted.near, "carol.far.test", "domain_untrusted"),
+        (&blocked.near, "carol.far.test", "domain_blocked"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let alice = server.agent(&format!("alice{n}")).await;
+        let created = alice.call("task.create", &json!({ "to": to, "input": said("please") })).await;
+        assert_eq!(created["status"], "submitted", "{created}");
+        let about = json!({ "task_id": created["task_id"] });
+        let ended = || async {
+            let task = alice.call("task.get", &about).await;
+            (task["status"] == "canceled").then_some(task)
+        };
+        let task = until("the task ends", ended).await;
+        assert_eq!(task["reason"], reason, "{to}: {task}");
+    }
+}
+
+#[tokio::test]
+async fn where_federation_is_switched_off_a_task_for_another_domain_is_refused_for_good() {
+    let server = TestServer::shared_with("federation.enabled = false").await;
+    let alice = server.agent("alice").await;
+    let message = json!({ "to": "carol.far.test", "payload": { "text": "hello" } });
+    let create = json!({ "to": "carol.far.test", "input": said("please") });
+    for (method, params) in [("task.create", create), ("message.send", message)] {
+        let error = alice.call_error(method, &params).await;
+        assert_eq!(error["data"]["retryable"], false, "{method}: {error}");
+    }
 }

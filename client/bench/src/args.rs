@@ -9,19 +9,19 @@ pub struct Args {
     /// Print the figures as JSON instead of a table
     #[arg(long)]
     pub(super) json: bool,
-    /// Length of a round
+    /// The length of a round
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: u64,
-    /// Rounds for each side
+    /// Rounds per side
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Connections that load a server at once
+    /// Concurrent connections under load
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     connections: u32,
     /// Connections held open for the memory figures
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     idle_connections: u32,
-    /// Measure only this; may be given more than once
+    /// Run only this measurement; repeatable
     #[arg(long, value_name = "WHAT", value_enum)]
     only: Vec<What>,
     /// Measure messages instead of the gateway
@@ -33,7 +33,7 @@ pub struct Args {
     /// Agents whose documents are searched
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     agents: u32,
-    /// Measure tasks instead of the gateway, beside durable messages on the same server
+    /// Measure tasks instead of the gateway, next to durable messages on the same server
     #[arg(long, conflicts_with_all = ["message", "search", "federation", "shape"])]
     task: bool,
     /// Ended tasks of one agent that are listed
@@ -48,17 +48,16 @@ pub struct Args {
     /// Messages in the inbox of an agent that catches up
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     waiting: u32,
-    /// Measure messages or tasks on this PostgreSQL, too, in schemas of the bench's own
+    /// Also measure messages or tasks on this PostgreSQL, in separate schemas
     #[arg(long, value_name = "URL")]
     postgres: Option<String>,
     /// Compare with this older aund, in alternating rounds, instead of with the baselines
     ///
-    /// Both builds get the same load on servers of their own. The ratio of a figure is this build's over the older one's,
-    /// and the other way round for times and memory, so that 1.0 is equal and more is better. The last line names what did
-    /// not reach 0.95. Messages, tasks and logins are measured on SQLite, and with --postgres on PostgreSQL, too.
+    /// Both builds get the same load, each on its own server. A ratio above 1.0 means that this build is better; times and
+    /// memory are inverted. The last line lists the figures below 0.95. Messages, tasks and logins are measured on SQLite, and with --postgres on PostgreSQL, too.
     #[arg(long, value_name = "BINARY")]
     before: Option<PathBuf>,
-    /// Measure a server of one process, or of several
+    /// Measure one process, or a split server
     #[arg(long, value_enum, default_value_t = ServerShape::Whole)]
     shape: ServerShape,
     /// The Redis between the processes of a split server

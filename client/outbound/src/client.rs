@@ -31,6 +31,14 @@ pub type ResolvedAddresses = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAd
 /// Gives the addresses of a host and a port.
 pub type Resolver = Arc<dyn Fn(String, u16) -> ResolvedAddresses + Send + Sync>;
 
+/// The head of an answer, as far as it means something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutboundAnswer {
+    pub status: u16,
+    /// The header `Retry-After`, as it was sent.
+    pub retry_after: Option<String>,
+}
+
 pub struct OutboundClient {
     allow_private: bool,
     connect_within: Duration,
@@ -65,13 +73,13 @@ impl OutboundClient {
         OutboundClient { resolver, ..self }
     }
 
-    /// Posts JSON; gives the status of the answer. A redirect is an answer like any other, and is not followed.
+    /// Posts JSON; gives the head of the answer. A redirect is an answer like any other, and is not followed.
     pub async fn post(
         &self,
         url: &OutboundUrl,
         headers: &[(&'static str, String)],
         json: String,
-    ) -> Result<u16, OutboundError> {
+    ) -> Result<OutboundAnswer, OutboundError> {
         let request = request(url, headers, json)?;
         let late = |_| OutboundError::LateConnection(self.connect_within);
         let exchange = async {
@@ -130,12 +138,12 @@ fn request(
     Ok(request.with_head_bytes(ANSWER_BYTES))
 }
 
-async fn send<S>(stream: S, request: OneShot) -> Result<u16, OutboundError>
+async fn send<S>(stream: S, request: OneShot) -> Result<OutboundAnswer, OutboundError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     match request.send(stream, |_| None).await {
-        Ok(answer) => Ok(answer.status.as_u16()),
+        Ok(answer) => Ok(OutboundAnswer { status: answer.status.as_u16(), retry_after: answer.retry_after }),
         Err(error) => Err(OutboundError::Network(error.to_string())),
     }
 }
@@ -197,11 +205,14 @@ mod tests {
         let (address, came) = server(&mut tasks, redirect).await;
         let (resolver, asked) = resolver(vec![vec![address], vec![elsewhere]]);
         let client = test_client(true).unwrap().with_resolver(resolver);
-        assert_eq!(client.post(&url(), &[("x-test", "1".to_owned())], "{}".to_owned()).await.unwrap(), 302);
+        assert_eq!(
+            client.post(&url(), &[("x-test", "1".to_owned())], "{}".to_owned()).await.unwrap().status,
+            302
+        );
         assert_eq!(asked.load(Ordering::SeqCst), 1, "one look for one request");
         assert_eq!((came.load(Ordering::SeqCst), followed.load(Ordering::SeqCst)), (1, 0));
         assert_eq!(
-            client.post(&url(), &[], "{}".to_owned()).await.unwrap(),
+            client.post(&url(), &[], "{}".to_owned()).await.unwrap().status,
             200,
             "the next request looks again"
         );
@@ -251,7 +262,8 @@ mod tests {
         }
         let refused = client.post(&url(), &[], "{}".to_owned()).await.unwrap_err();
         assert!(matches!(refused, OutboundError::Busy), "{refused}");
-        assert_eq!(client.post(&url(), &[], "{}".to_owned()).await.unwrap(), 200, "its name has another one");
+        let answer = client.post(&url(), &[], "{}".to_owned()).await.unwrap();
+        assert_eq!(answer.status, 200, "its name has another one");
         assert!(came.load(Ordering::SeqCst) <= 2);
     }
 

@@ -17,7 +17,7 @@ mod url;
 
 pub use address::is_public;
 pub use address_requests::AddressRequests;
-pub use client::{OutboundClient, ResolvedAddresses, Resolver};
+pub use client::{OutboundAnswer, OutboundClient, ResolvedAddresses, Resolver};
 pub use error::OutboundError;
 pub use lookup::look_up;
 pub use one_shot::{OneShot, OneShotAnswer, OneShotError};

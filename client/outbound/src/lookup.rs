@@ -18,8 +18,10 @@ pub(super) fn check_addresses(
     found: io::Result<Vec<SocketAddr>>,
     allow_private: bool,
 ) -> Result<Vec<SocketAddr>, OutboundError> {
-    let found =
-        found.map_err(|error| OutboundError::Network(format!("its name cannot be looked up: {error}")))?;
+    let found = found.map_err(|error| match does_not_exist(&error) {
+        true => OutboundError::NoAddress,
+        false => OutboundError::Network(format!("its name cannot be looked up: {error}")),
+    })?;
     if found.is_empty() {
         return Err(OutboundError::NoAddress);
     }
@@ -27,6 +29,19 @@ pub(super) fn check_addresses(
         Some(private) => Err(OutboundError::Private(*private)),
         None => Ok(found),
     }
+}
+
+/// Whether the resolver answered that there is no such name, or no address of it. The standard library keeps only the words of
+/// the C library: those of glibc, musl and BSD.
+fn does_not_exist(error: &io::Error) -> bool {
+    const WORDS: [&str; 4] = [
+        "Name or service not known",
+        "No address associated with hostname",
+        "Name does not resolve",
+        "nodename nor servname provided",
+    ];
+    let text = error.to_string();
+    WORDS.iter().any(|words| text.contains(words))
 }
 
 #[cfg(test)]
@@ -50,6 +65,9 @@ mod tests {
         assert!(matches!(check_addresses(addresses(&[]), true), Err(OutboundError::NoAddress)));
         let unknown = check_addresses(Err(io::Error::other("unknown")), true);
         assert!(matches!(unknown, Err(OutboundError::Network(_))));
+        let words = "failed to lookup address information: Name or service not known";
+        let no_such_name = check_addresses(Err(io::Error::other(words)), true);
+        assert!(matches!(no_such_name, Err(OutboundError::NoAddress)));
     }
 
     #[tokio::test]

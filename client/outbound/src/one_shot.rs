@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::future::{Either, select};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
-use hyper::header::{CONNECTION, HOST};
+use hyper::header::{CONNECTION, HOST, RETRY_AFTER};
 use hyper::http::request::Builder;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -28,6 +28,8 @@ pub struct OneShot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneShotAnswer {
     pub status: StatusCode,
+    /// The header `Retry-After`, if it is a text.
+    pub retry_after: Option<String>,
     /// Empty if it was not read.
     pub body: Bytes,
 }
@@ -73,13 +75,15 @@ impl OneShot {
         let exchange = async {
             let answer = sender.send_request(self.request).await.map_err(OneShotError::Broken)?;
             let status = answer.status();
+            let retry_after = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+            let retry_after = retry_after.map(str::to_owned);
             let body = match body_bytes(status) {
                 Some(most) => {
                     Limited::new(answer, most).collect().await.map_err(OneShotError::Body)?.to_bytes()
                 }
                 None => Bytes::new(),
             };
-            Ok(OneShotAnswer { status, body })
+            Ok(OneShotAnswer { status, retry_after, body })
         };
         // The connection is driven here, beside the exchange, and ends with it.
         match select(pin!(exchange), pin!(connection)).await {
@@ -140,9 +144,14 @@ mod tests {
         let (_, large) = exchange(get(), answer, |_| Some(4)).await;
         assert!(matches!(large, Err(OneShotError::Body(_))), "{large:?}");
         // This body never comes: whoever does not read it does not wait for it.
-        let endless = "HTTP/1.1 404 Not Found\r\ncontent-length: 1000000\r\n\r\n";
+        let endless = "HTTP/1.1 404 Not Found\r\nretry-after: 120\r\ncontent-length: 1000000\r\n\r\n";
         let (_, unread) = exchange(get(), endless, |status| status.is_success().then_some(5)).await;
-        assert_eq!(unread.unwrap(), OneShotAnswer { status: StatusCode::NOT_FOUND, body: Bytes::new() });
+        let expected = OneShotAnswer {
+            status: StatusCode::NOT_FOUND,
+            retry_after: Some("120".to_owned()),
+            body: Bytes::new(),
+        };
+        assert_eq!(unread.unwrap(), expected);
     }
 
     #[tokio::test]

@@ -7,6 +7,7 @@ use hyper::{Request, StatusCode};
 use outbound::{OneShot, OneShotError};
 use serde_json::Value;
 use std::io;
+use std::time::Duration;
 use tokio::time::timeout;
 
 /// No document that an agent fetches is larger.
@@ -31,9 +32,20 @@ impl GatewayDialer {
     /// The answer to a request, whatever its status. The host may be another than the one that TLS verifies: an agent's document
     /// is asked for under the name of the agent.
     pub(crate) async fn send(&self, request: Builder, host: &str, body: &str) -> Result<HttpAnswer, Error> {
+        self.send_within(CONNECT_TIMEOUT, request, host, body).await
+    }
+
+    /// The same for what may take longer.
+    pub(crate) async fn send_within(
+        &self,
+        within: Duration,
+        request: Builder,
+        host: &str,
+        body: &str,
+    ) -> Result<HttpAnswer, Error> {
         let request = OneShot::new(request, host, body.to_owned())
             .map_err(|error| Error::Invalid(format!("this cannot be requested: {error}")))?;
-        let exchange = timeout(CONNECT_TIMEOUT, self.exchange(request)).await;
+        let exchange = timeout(within, self.exchange(request)).await;
         exchange.map_err(|_| self.unreachable(io::ErrorKind::TimedOut.into()))?
     }
 

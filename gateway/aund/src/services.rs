@@ -30,18 +30,18 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 /// The commands of the services.
 #[derive(Subcommand)]
 pub(crate) enum ServiceCommand {
-    /// Find agents, publish what an agent says about itself, and show the index of the directory
+    /// Find agents, publish an agent's description, and show the search index
     #[command(visible_alias = "agent")]
     Agents(agents::AgentsCommand),
-    /// Give tasks to agents, see how they stand and what came out, and work on them
+    /// Give tasks to agents, follow their progress and results, and work on them
     Tasks(Box<tasks::TasksCommand>),
-    /// Decide on tool calls as the device of a person does
+    /// Evaluate a tool call against a manifest and grants
     Tool(tool::ToolCommand),
-    /// Send a message from an agent of yours
+    /// Send a message from one of your agents
     Send(messages::SendCommand),
-    /// Show the messages and events of an agent as they arrive
+    /// Print an agent's messages and events as they arrive
     Listen(messages::listen::ListenCommand),
-    /// Show the messages in an agent's inbox
+    /// Print the messages in an agent's inbox
     Pull(messages::PullCommand),
 }
 

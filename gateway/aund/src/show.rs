@@ -73,10 +73,10 @@ impl Show {
             "event/message.recalled" => recalled(params),
             "event/peer.v2.message_received" => {
                 let (from, seq) = (word(&params["from_aid"]), &params["seq"]);
-                format!("#{seq} {from} sent an encrypted message; its key is not known here")
+                format!("#{seq} {from} sent an encrypted message; this client has no key for it")
             }
             "event/gateway.disconnect" => {
-                format!("the gateway ends the connection: {} ({})", word(&params["reason"]), params["code"])
+                format!("the gateway closes the connection: {} ({})", word(&params["reason"]), params["code"])
             }
             _ => format!("{} {params}", method.trim_start_matches("event/")),
         };
@@ -106,7 +106,7 @@ fn what(row: &Value) -> String {
     let kind = row["type"].as_str().or_else(|| payload["type"].as_str()).unwrap_or_default();
     match (kind, payload["text"].as_str()) {
         ("message.recalled", _) => format!("({})", recalled(payload)),
-        (kind, _) if kind.starts_with("e2ee.") => "(encrypted; its key is not known here)".to_owned(),
+        (kind, _) if kind.starts_with("e2ee.") => "(encrypted; this client has no key for it)".to_owned(),
         ("text", Some(text)) => text.to_owned(),
         _ => payload.to_string(),
     }
@@ -148,7 +148,7 @@ mod tests {
         row["payload"] = json!({ "type": "offer", "price": 7 });
         assert!(PLAIN.message(&row).ends_with(r#"{"price":7,"type":"offer"}"#));
         row["payload"] = json!({ "type": "e2ee.encrypted", "ciphertext": "…" });
-        assert!(PLAIN.message(&row).ends_with("(encrypted; its key is not known here)"));
+        assert!(PLAIN.message(&row).ends_with("(encrypted; this client has no key for it)"));
         assert!(PLAIN.message(&json!({})).contains("? → ?"), "an empty row is shown, too");
     }
 

@@ -146,7 +146,7 @@ mod tests {
         let allows = |name: &str| capabilities.allows(proto_schemas::find(name).unwrap());
         assert!(allows("auth.aid_login1") && allows("meta.trust_roots"));
         let change = capabilities.update(&["ca"]).unwrap();
-        let removed = ["agent_md", "ns_agent", "ns_auth", "ns_message", "tool_call_artifacts"];
+        let removed = ["agent_md", "ns_agent", "scope_texts", "ns_auth", "ns_message", "tool_call_artifacts"];
         assert_eq!(change, json!({ "added": [], "removed": removed }));
         assert!(!allows("auth.aid_login1") && allows("meta.trust_roots"));
         assert!(!capabilities.text().contains("ns_auth"));

@@ -19,6 +19,7 @@ pub(super) struct AdvertisedDocuments {
 
 impl AdvertisedDocuments {
     pub fn new(capabilities: &AdvertisedCapabilities, mesh: &Mesh) -> AdvertisedDocuments {
+        let advertised = mesh.advertised();
         let mut namespaces: Vec<&str> = proto_schemas::methods()
             .iter()
             .filter(|method| method.access.is_for_agents() && !method.notification)
@@ -26,7 +27,7 @@ impl AdvertisedDocuments {
             .filter(|namespace| {
                 let own =
                     proto_schemas::find_namespace(namespace).is_some_and(|own| own.service == "gateway");
-                own || mesh.has(namespace)
+                own || advertised.contains(namespace)
             })
             .collect();
         namespaces.sort_unstable();
@@ -34,7 +35,7 @@ impl AdvertisedDocuments {
         let mut features = json!({ "binary_message": false, "max_message_size": MESSAGE_BYTES });
         for namespace in proto_schemas::namespaces() {
             for feature in namespace.session_features {
-                features[*feature] = mesh.has(namespace.name).into();
+                features[*feature] = advertised.contains(&namespace.name).into();
             }
         }
         let session = json!({

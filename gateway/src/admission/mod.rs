@@ -42,10 +42,14 @@ use crate::frame::params;
 use capabilities::AdvertisedCapabilities;
 use documents::AdvertisedDocuments;
 use executed_calls::{ExecutedCalls, SignatureClaim};
-use kernel::{Aid, CallingAgent, Clock, Mesh, MethodRefused, RpcError, TokenCaller, World, unavailable};
+use kernel::{
+    Aid, CallWay, CallingAgent, Clock, Mesh, MethodRefused, Network, RpcError, TokenCaller, World,
+    unavailable,
+};
 use login_failures::{LoginFailures, is_login_class};
 use parking_lot::RwLock;
-use proto_schemas::{HttpPrefix, Method, Tag, TokenRule};
+use proto_schemas::requests::auth::VerifiedToken;
+use proto_schemas::{HttpPrefix, Method, RateClass, Tag, TokenRule};
 use rate_classes::{RateClasses, RateSubject};
 use reserved::strip_reserved;
 use serde_json::Value;
@@ -53,6 +57,15 @@ use serde_json::value::RawValue;
 use std::net::IpAddr;
 use std::sync::Arc;
 use tokens::ServiceTokens;
+
+/// Whose access token it is.
+pub struct ProvenAgent {
+    pub aid: Aid,
+    /// From where it was registered, if it is new.
+    pub network: Option<Network>,
+    /// When its tokens were revoked for the last time before this one was made, if ever.
+    pub tokens_revoked_at: Option<i64>,
+}
 
 pub struct Admission {
     pub limits: GatewayLimits,
@@ -71,7 +84,7 @@ pub struct Admission {
 impl Admission {
     pub fn new(config: &Config, world: &World) -> Admission {
         let always_up: Vec<_> = config.federation.enabled.then_some("federation").into_iter().collect();
-        let up: Vec<_> = world.mesh.namespaces().into_iter().chain(always_up.iter().copied()).collect();
+        let up: Vec<_> = world.mesh.advertised().into_iter().chain(always_up.iter().copied()).collect();
         let capabilities = AdvertisedCapabilities::new(&up);
         Admission {
             limits: GatewayLimits::new(&config.limits),
@@ -92,16 +105,19 @@ impl Admission {
         match TokenRule::of(token) {
             Some(rule) => self.tokens.verify(rule, token, address).await,
             None => {
-                let aid = self.tokens.verify_access(token).await?.aid;
-                Ok(TokenCaller::access(CallingAgent::without_session(aid, address)))
+                let verified = self.tokens.verify_access(token).await?;
+                let network = registered_from(&verified);
+                let agent = CallingAgent { network, ..CallingAgent::without_session(verified.aid, address) };
+                Ok(TokenCaller::access(agent))
             }
         }
     }
 
-    /// The agent of an access token, with the time when its tokens were revoked for the last time before this one was made, if ever.
-    pub async fn authenticate_session(&self, token: &str) -> Result<(Aid, Option<i64>), RpcError> {
+    /// The agent of an access token.
+    pub async fn authenticate_session(&self, token: &str) -> Result<ProvenAgent, RpcError> {
         let verified = self.tokens.verify_access(token).await?;
-        Ok((verified.aid, verified.tokens_revoked_at))
+        let (network, tokens_revoked_at) = (registered_from(&verified), verified.tokens_revoked_at);
+        Ok(ProvenAgent { aid: verified.aid, network, tokens_revoked_at })
     }
 
     /// The whole list.
@@ -131,9 +147,10 @@ impl Admission {
         call: Call<'a>,
         method: &'static Method,
     ) -> Result<AdmittedCall<'a>, RpcError> {
+        let class = class_of(&call, method);
         let Call { source, params, .. } = call;
         // Boxed, so that the future of a call without these stays small.
-        if let (Some(class), Some(address)) = (method.rate, source.address()) {
+        if let (Some(class), Some(address)) = (class, source.address()) {
             if is_login_class(class) {
                 self.login_failures.within(address)?;
             }
@@ -241,7 +258,7 @@ impl Admission {
 
     /// Looks at what answers now, and gives what that added and removed.
     pub fn refresh_capabilities(&self) -> Option<Value> {
-        let mut up = self.mesh.namespaces();
+        let mut up = self.mesh.advertised();
         up.extend(&self.always_up);
         let change = self.capabilities.update(&up)?;
         *self.documents.write() = AdvertisedDocuments::new(&self.capabilities, &self.mesh);
@@ -256,4 +273,17 @@ impl Admission {
         self.tokens.forget_quiet();
         self.executed.forget_before(self.oldest_signature());
     }
+}
+
+/// The limit that counts a call beside that of all calls: that of its method, or of its route where it has one for requests without a
+/// token and this is one.
+fn class_of(call: &Call<'_>, method: &'static Method) -> Option<&'static RateClass> {
+    match (call.source, call.way) {
+        (CallSource::Unauthenticated { .. }, CallWay::Route(route)) => route.public_rate.or(method.rate),
+        _ => method.rate,
+    }
+}
+
+fn registered_from(verified: &VerifiedToken) -> Option<Network> {
+    verified.network.as_deref().and_then(|network| network.parse().ok())
 }

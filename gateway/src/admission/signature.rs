@@ -43,7 +43,7 @@ impl Admission {
             return Err(wrong("was made more than 300 seconds ago or ahead"));
         }
         if !hashes(&members)?.contains(&claimed.params_hash) {
-            return Err(wrong("covers other parameters than these"));
+            return Err(wrong("covers other parameters"));
         }
 
         // Another fingerprint than the known one may be of a newer certificate: the event about it may still be on its way.
@@ -67,7 +67,7 @@ impl Admission {
         let key = signature_key(timestamp, &signed, &bytes);
         match self.executed.begin(aid, key, self.oldest_signature()) {
             Some(claim) => Ok(Some(claim)),
-            None => Err(wrong("was used before: every call needs one of its own")),
+            None => Err(wrong("was used before: sign every call separately")),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Config, FederationConfig, mesh_address, resolve};
 use anyhow::{Context as _, bail};
-use kernel::Aid;
+use kernel::{Aid, Engine, StoreLimits};
 
 /// A shorter token could be guessed.
 const STATUS_TOKEN_BYTES: usize = 16;
@@ -11,12 +11,12 @@ impl Config {
     pub fn check(&self) -> anyhow::Result<()> {
         Aid::parse(&format!("name.{}", self.issuer))
             .with_context(|| format!("issuer: {:?} cannot be the domain of an AID", self.issuer))?;
-        self.store_url().context("store.url")?;
+        self.check_store()?;
         if let Some(redis) = self.redis() {
             redis.check().context("bus.url")?;
         }
         if self.tls.cert.is_some() != self.tls.key.is_some() {
-            bail!("tls: cert and key belong together, and only one of them is set");
+            bail!("tls: set both cert and key, or neither");
         }
         if let Some(url) = self.public_url.as_deref().filter(|url| !is_gateway_url(url)) {
             bail!("public_url: {url:?} must be a URL such as wss://gateway.{}/aun", self.issuer);
@@ -25,13 +25,30 @@ impl Config {
         self.check_shape()?;
         resolve::check_all(&self.federation.resolve)?;
         if self.runs("gateway") && self.listen.is_empty() {
-            bail!("listen: at least one address is needed");
+            bail!("listen: must have at least one address");
         }
         if self.status.token.as_ref().is_some_and(|token| token.len() < STATUS_TOKEN_BYTES) {
             bail!("status.token: must have at least {STATUS_TOKEN_BYTES} characters");
         }
         self.available.iter().try_for_each(|service| service.check())?;
         self.check_limits()
+    }
+
+    /// A limit that the store cannot hold would be taken for one that it holds.
+    fn check_store(&self) -> anyhow::Result<()> {
+        let engine = self.store_url().context("store.url")?.engine();
+        match (engine, self.store_limits()) {
+            (Engine::Sqlite, StoreLimits { bytes: Some(_), .. }) => {
+                bail!("store.bytes: applies to PostgreSQL only; store.free_bytes limits SQLite")
+            }
+            (Engine::Postgres, StoreLimits { free_bytes: Some(_), .. }) => {
+                bail!(
+                    "store.free_bytes: applies to SQLite only; store.bytes limits PostgreSQL, whose free space is unknown"
+                )
+            }
+            (_, StoreLimits { bytes: Some(0), .. }) => bail!("store.bytes: must be at least 1"),
+            _ => Ok(()),
+        }
     }
 
     /// Every service that is named exists, and every namespace that may cross has something that can.
@@ -46,7 +63,7 @@ impl Config {
         if let Some(name) = self.federation.namespaces.iter().find(|name| !crossing.contains(&name.as_str()))
         {
             let known = crossing.join(", ");
-            bail!("federation.namespaces: {name} does not cross domains; the namespaces that do are {known}");
+            bail!("federation.namespaces: {name} cannot cross domains; the namespaces that can are {known}");
         }
         Ok(())
     }
@@ -56,45 +73,47 @@ impl Config {
         for (name, service) in &self.services {
             if self.only.contains(name) {
                 bail!(
-                    "services.{name}.remote: {name} is also in `only` and would run here; leave out one of the two"
+                    "services.{name}.remote: {name} is also in `only` and would run here; remove one of the two"
                 );
             }
             if service.remote.as_slice().is_empty() {
-                bail!("services.{name}.remote: at least one address is needed");
+                bail!("services.{name}.remote: must have at least one address");
             }
             for url in service.remote.as_slice() {
                 mesh_address(url).with_context(|| format!("services.{name}.remote"))?;
             }
         }
         if !self.runs("gateway") && self.mesh.listen.is_none() {
-            bail!("mesh.listen: a process without the gateway cannot be reached without it");
+            bail!("mesh.listen: is required for a process without the gateway");
         }
         if self.is_split() && self.redis().is_none() {
-            bail!(
-                "bus.url: services in several processes need Redis for their events, so redis://… is needed"
-            );
+            bail!("bus.url: must be redis://… if services run in several processes");
         }
         let files = [("cert", &self.mesh.cert), ("key", &self.mesh.key), ("authority", &self.mesh.authority)];
         if let Some((name, _)) = files.into_iter().find(|(_, file)| self.is_split() && file.is_none()) {
-            bail!("mesh.{name} is not set; aund certs mesh makes what is missing");
+            bail!("mesh.{name} is not set; create the certificates with aund certs mesh");
         }
         Ok(())
     }
 
     fn check_limits(&self) -> anyhow::Result<()> {
         let limits = &self.limits;
+        self.accounts.check()?;
         if limits.outbox_bytes < limits.frame_bytes {
-            bail!("limits.outbox_bytes: one frame of {} bytes would not fit", limits.frame_bytes);
+            bail!("limits.outbox_bytes: must be at least limits.frame_bytes ({})", limits.frame_bytes);
         }
         if limits.array_answer_bytes < limits.frame_bytes {
-            bail!("limits.array_answer_bytes: one frame of {} bytes would not fit", limits.frame_bytes);
+            bail!("limits.array_answer_bytes: must be at least limits.frame_bytes ({})", limits.frame_bytes);
         }
         for (name, total) in [
             ("frame_total_bytes", limits.frame_total_bytes),
             ("http_unread_total_bytes", limits.http_unread_total_bytes),
         ] {
             if total < 8 * limits.frame_bytes {
-                bail!("limits.{name}: eight frames of {} bytes would not fit", limits.frame_bytes);
+                bail!(
+                    "limits.{name}: must be at least eight times limits.frame_bytes ({})",
+                    limits.frame_bytes
+                );
             }
         }
         for (name, slots) in [
@@ -111,7 +130,7 @@ impl Config {
             }
         }
         if self.drain_window_ms() > limits.drain_timeout_ms {
-            bail!("limits.drain_window_ms: a drain is over after {} ms", limits.drain_timeout_ms);
+            bail!("limits.drain_window_ms: must not exceed drain_timeout_ms ({})", limits.drain_timeout_ms);
         }
         let declared = |name: &str| {
             let mut classes = proto_schemas::namespaces().iter().flat_map(|namespace| namespace.rates);
@@ -119,7 +138,7 @@ impl Config {
         };
         if let Some((name, _)) = limits.classes.iter().find(|(name, rate)| **rate == 0 || !declared(name)) {
             bail!(
-                "limits.classes: {name} must be a rate class of a namespace, with at least 1 call a minute"
+                "limits.classes: {name} must be a rate class of a namespace and at least 1 call per minute"
             );
         }
         let rates = [
@@ -162,6 +181,10 @@ mod tests {
         };
         assert!(says("issuer = 'UPPER..case'").contains("issuer"));
         assert!(says("store.url = 'mysql://x'").contains("store.url"));
+        assert!(says("store.bytes = 5").contains("store.free_bytes limits SQLite"));
+        let postgres = |setting: &str| says(&format!("[store]\nurl = 'postgres://x/y'\n{setting}"));
+        assert!(postgres("free_bytes = 5").contains("store.bytes limits PostgreSQL"));
+        assert!(postgres("bytes = 0").contains("at least 1"));
         assert!(says("bus.url = 'nats://x'").contains("bus.url"));
         assert!(says("[limits]\ndrain_window_ms = 20000").contains("drain_window_ms"));
         assert!(says("tls.cert = 'x'").contains("tls"));
@@ -185,9 +208,9 @@ mod tests {
         assert!(says("federation.resolve = { 'x.example' = 'nowhere' }").contains("federation.resolve"));
         for name in ["auth", "nothing"] {
             let sentence = says(&format!("federation.namespaces = ['message', '{name}']"));
-            assert!(sentence.contains(&format!("{name} does not cross")), "{sentence}");
+            assert!(sentence.contains(&format!("{name} cannot cross")), "{sentence}");
             assert!(
-                sentence.contains("that do are agent, h2a, message, "),
+                sentence.contains("that can are agent, h2a, message, "),
                 "the ones that do are named: {sentence}"
             );
         }

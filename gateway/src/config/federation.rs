@@ -6,29 +6,29 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FederationConfig {
-    /// Whether agents here reach those of other domains, and the other way round.
+    /// Whether agents of this domain and other domains can reach each other.
     pub enabled: bool,
-    /// The namespaces that may cross: all that have something that can, unless there are fewer here.
+    /// The namespaces that may cross domains. Default: all that can.
     pub namespaces: Vec<String>,
-    /// The domains that may federate with this one (empty: every one that a root is trusted for), and those that never may: by
-    /// name, or by the SHA-256 of a key or certificate above them (`sha256:` and 64 digits), whatever their name.
+    /// The domains that may federate with this one (empty: all with a trusted root), and those that never may: by name, or by the
+    /// SHA-256 of a key or certificate in their chain (`sha256:` and 64 digits).
     pub allow: Vec<String>,
     pub block: Vec<String>,
-    /// `DOMAIN = "HOST:PORT"`: every name under the domain is reached at this address, whatever the resolver says.
+    /// `DOMAIN = "HOST:PORT"`: connect to this address for every name under the domain, instead of asking DNS.
     pub resolve: BTreeMap<String, String>,
-    /// Whether a name of another domain may lead to an address that is not public. Addresses in `resolve` may always.
+    /// Whether a name of another domain may resolve to an address that is not public. Addresses in `resolve` always may.
     pub allow_private: bool,
-    /// Whether TLS certificates of the public authorities are believed, beside those of the trusted AUN roots.
+    /// Whether to accept TLS certificates of public authorities, in addition to those of the trusted AUN roots.
     pub public_roots: bool,
-    /// Relays a second that are accepted from one domain, and from one agent or service of it.
+    /// Relays per second that are accepted from one domain, and from one of its agents or services.
     pub relays_per_second: u32,
     pub relays_per_agent: u32,
-    /// Other domains this gateway may have links to, and links from one domain.
+    /// The maximum number of domains that this gateway has links to, and of links from one domain.
     pub peers: usize,
     pub links_per_peer: usize,
-    /// Domains that were never reached and that one agent, or one service in its own name, may have dialled at the same time.
+    /// Never-reached domains that the gateway dials concurrently for one agent or one service.
     pub new_domains_per_agent: usize,
-    /// How often a domain is asked whether the certificate of a gateway that it has a link with is revoked.
+    /// How often the gateway asks a linked domain whether its gateway's certificate is revoked.
     pub revocation_check_seconds: u64,
 }
 

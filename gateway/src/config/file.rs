@@ -1,6 +1,7 @@
 //! The settings as text: read from `aund.toml`, with a hint at the nearest name for an unknown key, and printed.
 
 use super::Config;
+use super::sentence::sentence;
 use anyhow::Context as _;
 use kernel::ServiceRow;
 use std::path::Path;
@@ -11,18 +12,19 @@ impl Config {
         let Some(file) = file else { return Config::parse("", services) };
         let text =
             std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
-        Config::parse(&text, services).with_context(|| format!("{} is not understood", file.display()))
+        Config::parse(&text, services).with_context(|| file.display().to_string())
     }
 
     /// The settings of this text; each service reads the table of its name.
     pub fn parse(text: &str, services: &[ServiceRow]) -> anyhow::Result<Config> {
-        let mut tables: toml::Table = toml::from_str(text).map_err(|error| described(&error))?;
+        let mut tables: toml::Table =
+            toml::from_str(text).map_err(|error| described(&error, Some(text), None))?;
         let mut settings: toml::Table =
             services.iter().filter_map(|service| tables.remove_entry(service.name)).collect();
         // From the text where that is possible, because an error in a table has no position.
         let mut config: Config = match settings.is_empty() {
-            true => toml::from_str(text).map_err(|error| described(&error))?,
-            false => tables.try_into().map_err(|error| described(&error))?,
+            true => toml::from_str(text).map_err(|error| described(&error, Some(text), None))?,
+            false => tables.try_into().map_err(|error| described(&error, None, None))?,
         };
         for service in services {
             let table = match settings.remove(service.name) {
@@ -30,7 +32,8 @@ impl Config {
                 Some(_) => anyhow::bail!("{}: must be a table", service.name),
                 None => toml::Table::new(),
             };
-            config.available.push(service.configured(table).map_err(|error| described(&error))?);
+            let configured = service.configured(table);
+            config.available.push(configured.map_err(|error| described(&error, None, Some(service.name)))?);
         }
         Ok(config)
     }
@@ -53,32 +56,8 @@ impl Config {
     }
 }
 
-fn described(error: &toml::de::Error) -> anyhow::Error {
-    match nearest(error.message()) {
-        Some(hint) => anyhow::anyhow!("{}; did you mean {hint}?", first_line(error)),
-        None => anyhow::anyhow!("{}", first_line(error)),
-    }
-}
-
-fn first_line(error: &toml::de::Error) -> String {
-    let line = error.to_string();
-    let message = error.message().lines().next().unwrap_or_default();
-    // The parser's own text begins with the position: "TOML parse error at line 3, column 1".
-    match line.lines().next().and_then(|first| first.split_once(" at ")) {
-        Some((_, position)) => format!("{position}: {message}"),
-        None => message.to_owned(),
-    }
-}
-
-/// From "unknown field `isuer`, expected one of `issuer`, `listen`": the expected name most like the one written.
-fn nearest(message: &str) -> Option<&str> {
-    let mut names = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2);
-    let written = names.next()?;
-    names
-        .map(|name| (strsim::damerau_levenshtein(written, name), name))
-        .filter(|(distance, name)| *distance <= name.len().max(written.len()) / 2)
-        .min()
-        .map(|(_, name)| name)
+fn described(error: &toml::de::Error, text: Option<&str>, table: Option<&str>) -> anyhow::Error {
+    anyhow::anyhow!(sentence(error, text, table))
 }
 
 #[cfg(test)]

@@ -13,11 +13,11 @@ const DRAIN_WINDOW_MS: u64 = 5_000;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
-    /// Sockets of any kind, all together and from one address.
+    /// Sockets of any kind, in total and per address.
     pub sockets: usize,
     pub sockets_per_address: u32,
-    /// Sockets that have not finished their TLS and HTTP handshake: all together, from one address, and from one network (the /24
-    /// of an IPv4 address, the /56 of an IPv6 address). For a newcomer the oldest silent one goes.
+    /// Sockets that have not finished their TLS and HTTP handshake: in total, per address, and per network (IPv4 /24, IPv6 /56).
+    /// At the limit, a new socket replaces the oldest silent one.
     pub handshakes: usize,
     pub handshakes_per_address: u32,
     pub handshakes_per_prefix: u32,
@@ -25,65 +25,65 @@ pub struct LimitsConfig {
     pub handshake_timeout_ms: u64,
     /// How long a WebSocket may stay without a successful `auth.connect`.
     pub auth_timeout_ms: u64,
-    /// New sockets from one address.
+    /// New sockets per address, per second.
     pub connects_per_second: u32,
-    /// HTTP requests from one address.
+    /// HTTP requests per address, per second.
     pub http_per_second: u32,
-    /// `auth.create_aid` from one address.
+    /// `auth.create_aid` per address, per minute.
     pub registrations_per_minute: u32,
-    /// `auth.create_aid` from one address and from one network (the /24 of an IPv4 address, the /56 of an IPv6 address), per day.
-    /// Loopback and private addresses are not counted by day.
+    /// `auth.create_aid` per address and per network (IPv4 /24, IPv6 /56), per day. Loopback and private addresses have no daily
+    /// limit.
     pub registrations_per_day: u32,
     pub registrations_per_day_per_prefix: u32,
-    /// Login calls for one AID from one address.
+    /// Login calls per AID and address, per minute.
     pub logins_per_minute: u32,
-    /// Logins, refreshes and hellos of other gateways that fail, from one address and from one network (the /24 of an IPv4
-    /// address, the /56 of an IPv6 address). Those that succeed are not counted.
+    /// Failed logins, refreshes and hellos of other gateways, per address and per network (IPv4 /24, IPv6 /56), per minute.
+    /// Successful ones do not count.
     pub login_failures_per_minute: u32,
     pub login_failures_per_prefix: u32,
-    /// Calls a minute of other rate classes, by their names: `"task.create" = 60`. The namespaces declare them.
+    /// Calls per minute of other rate classes, by name: `"task.create" = 60`. The namespaces declare them.
     pub classes: BTreeMap<String, u32>,
-    /// Calls on one socket before login.
+    /// Calls per socket before login.
     pub preauth_calls: u32,
-    /// Calls of one AID, over all its connections.
+    /// Calls per AID and second, over all its connections.
     pub calls_per_second: u32,
-    /// The largest frame that is accepted, and the largest one before login.
+    /// The largest accepted frame, after and before login.
     pub frame_bytes: usize,
     pub preauth_frame_bytes: usize,
-    /// What may have arrived of unfinished frames, over all connections. Beyond it whoever sent most of it is closed.
+    /// Bytes of unfinished frames, over all connections. Above it, the connection that sent most of them is closed.
     pub frame_total_bytes: usize,
-    /// What may wait to be written to one connection, to those of one agent, and to all of them. Whoever holds most is closed
-    /// for the others.
+    /// Bytes that wait to be written: per connection, per agent, and in total. Above a limit, the connection that holds most is
+    /// closed.
     pub outbox_bytes: usize,
     pub outbox_agent_bytes: usize,
     pub outbox_total_bytes: usize,
-    /// Calls of one connection that may be in flight, each call of a batch counted; past that it is not read.
+    /// Calls in flight per connection; each call of a batch counts. At the limit, the server stops reading from the connection.
     pub in_flight: u32,
-    /// How long a call may take. Clients give up after 35 seconds.
+    /// The time limit of a call. Clients give up after 35 seconds.
     pub call_timeout_ms: u64,
-    /// A connection that said nothing for so long is pinged, and closed if it does not answer.
+    /// A connection that is silent for the interval is pinged, and closed if it does not answer within the time-out.
     pub ping_interval_ms: u64,
     pub ping_timeout_ms: u64,
-    /// How long a write may be stuck before the reader counts as gone.
+    /// How long a write may block before the connection is closed.
     pub write_timeout_ms: u64,
-    /// Bytes of HTTP answers that wait to be read, over all connections. Beyond it whoever reads least is closed.
+    /// Bytes of HTTP answers that wait to be read, over all connections. Above it, the connection that reads least is closed.
     pub http_unread_total_bytes: usize,
-    /// What the answers to one array of calls may have over HTTP, and how many of its calls run at once.
+    /// The size of the answers to one array of calls over HTTP, and how many of its calls run concurrently.
     pub array_answer_bytes: usize,
     pub array_in_flight: u8,
-    /// Pieces of work that wait for a processor (manifests, certificates, agents of other domains) in each process: all together, of
-    /// one agent or other domain, and of one address that has not logged in.
+    /// Jobs that wait for a CPU (manifests, certificates, agents of other domains), per process: in total, per agent or other
+    /// domain, and per address before login.
     pub cpu_waiting: usize,
     pub cpu_waiting_per_agent: usize,
     pub cpu_waiting_per_address: usize,
-    /// How long such work of one agent or other domain may take in a minute.
+    /// CPU time of such jobs per agent or other domain, per minute.
     pub cpu_ms_per_minute: u64,
-    /// How long a client may be silent in the middle of the body of an HTTP request.
+    /// How long a client may be silent while it sends the body of an HTTP request.
     pub body_silence_ms: u64,
-    /// How long a stopping server waits for what is in flight.
+    /// How long a stopping server waits for calls in flight.
     pub drain_timeout_ms: u64,
-    /// Over how long it closes its connections, so that the other gateways do not get all clients at once. Without it: 5
-    /// seconds if events travel over Redis, at once if not.
+    /// The period over which a stopping server closes its connections, so that other gateways do not get all clients at once.
+    /// Default: 5 seconds with Redis, otherwise 0.
     pub drain_window_ms: Option<u64>,
 }
 

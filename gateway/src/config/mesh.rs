@@ -10,9 +10,9 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MeshConfig {
-    /// Where other processes reach the services of this one.
+    /// The address where other processes reach the services of this process.
     pub listen: Option<SocketAddr>,
-    /// The certificate and the key of this process; read anew for every link, so that they can be replaced any time.
+    /// The certificate and key of this process. They are read for every new link, so they can be replaced at any time.
     pub cert: Option<PathBuf>,
     pub key: Option<PathBuf>,
     /// The authority whose certificates are accepted.

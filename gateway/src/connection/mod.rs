@@ -20,6 +20,7 @@ pub use outbox::{ConnectionOutbox, OutboxItem};
 pub use outbox_budget::OutboxBudget;
 pub use sessions::{SessionCounts, Sessions};
 
+use kernel::Generation;
 use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::sync::OnceLock;
@@ -49,7 +50,7 @@ pub struct Connection {
     pub wants_capabilities: AtomicBool,
     /// The server drains it: new calls are refused, and it is closed when the others are answered.
     pub drains: AtomicBool,
-    /// The newest number of each series whose events may be repeated to it.
+    /// The newest number it was sent of each series that has repeatable events.
     newest: Mutex<Vec<SeriesNumber>>,
     session: OnceLock<OpenSession>,
 }
@@ -59,6 +60,8 @@ pub struct Connection {
 pub struct SeriesNumber {
     pub series: &'static str,
     pub number: i64,
+    /// Whether the event may be repeated, with the newest number there is.
+    pub repeatable: bool,
 }
 
 impl Connection {
@@ -78,6 +81,11 @@ impl Connection {
     /// The session that `auth.connect` opened on it.
     pub fn session(&self) -> Option<&OpenSession> {
         self.session.get()
+    }
+
+    /// Whether its client may be sent repeated events. One that asks sender by sender knows by itself what is unread.
+    pub fn may_be_reminded(&self) -> bool {
+        self.session().is_some_and(|open| open.session.generation != Generation::Peer)
     }
 
     /// Events are for long connections only.

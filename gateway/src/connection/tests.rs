@@ -102,6 +102,7 @@ impl GatewayInstance {
             connection: id,
             address,
             connected_at_ms: 1_794_701_761_000,
+            network: None,
             generation: Generation::default(),
             trace: None,
         };

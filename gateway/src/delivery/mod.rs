@@ -16,8 +16,10 @@ use proto_schemas::{EventAudience, EventSchema};
 use resync::Resync;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::cell::LazyCell;
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -92,9 +94,11 @@ impl EventDelivery {
             event.frame.get_or_init(|| Bytes::from(frame::notification(&event.method, event.params.get())));
         // It was written as text, so this never fails.
         let Ok(frame) = Utf8Bytes::try_from(written.clone()) else { return };
-        let repeatable = repeatable_number(&event.method, &event.params);
+        // Read only where it counts: most events are for clients that are never reminded.
+        let number = LazyCell::new(|| series_number(&event.method, &event.params));
         for connection in audience {
-            if connection.push_event(frame.clone(), repeatable) {
+            let number = if connection.may_be_reminded() { *number } else { None };
+            if connection.push_event(frame.clone(), number) {
                 self.metrics.events.inc();
             }
         }
@@ -182,11 +186,21 @@ pub fn is_app_event(method: &str) -> bool {
         && method.strip_prefix("event/app.").is_some_and(|name| !name.is_empty() && name.bytes().all(plain))
 }
 
-/// The number of an event that may be repeated to one connection, as its schema says.
-pub fn repeatable_number(method: &str, params: &RawValue) -> Option<SeriesNumber> {
-    let rule = proto_schemas::find_event(method)?.order.filter(|rule| rule.repeatable)?;
-    Some(SeriesNumber { series: rule.series, number: event_order::number(params, rule)? })
+/// The number of an event in a series of which events may be repeated to one connection, as the schemas say.
+pub fn series_number(method: &str, params: &RawValue) -> Option<SeriesNumber> {
+    let rule = proto_schemas::find_event(method)?.order?;
+    if !REPEATABLE_SERIES.contains(rule.series) {
+        return None;
+    }
+    let number = event_order::number(params, rule)?;
+    Some(SeriesNumber { series: rule.series, number, repeatable: rule.repeatable })
 }
+
+/// The series that have repeatable events.
+static REPEATABLE_SERIES: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
+    let rules = proto_schemas::events().iter().filter_map(|event| event.order);
+    rules.filter(|rule| rule.repeatable).map(|rule| rule.series).collect()
+});
 
 /// Whether the event has a schema with this audience, or is one of the clients' own.
 fn is_declared(schema: Option<&EventSchema>, event: &Event) -> bool {

@@ -34,21 +34,73 @@ pub struct LinkFailure {
     pub phase: DialPhase,
     pub reason: &'static str,
     pub sentence: String,
+    /// What the other gateway answered, if it refused our hello.
+    pub remote: Option<Value>,
 }
+
+/// The reasons that last until somebody does something about them, here or there. All others may be gone in a moment.
+const LASTING: [&str; 7] = [
+    "domain_unknown",
+    UNTRUSTED,
+    "issuer_blocked",
+    HELLO_REFUSED,
+    "hello_invalid",
+    "certificate_revoked",
+    "certificate_unknown",
+];
+const UNTRUSTED: &str = "domain_untrusted";
+const HELLO_REFUSED: &str = "hello_refused";
 
 impl LinkFailure {
     pub fn new(phase: DialPhase, reason: &'static str, sentence: impl Into<String>) -> LinkFailure {
-        LinkFailure { phase, reason, sentence: sentence.into() }
+        LinkFailure { phase, reason, sentence: sentence.into(), remote: None }
     }
 
-    /// The error of a call that was never sent.
+    /// No root is trusted for the domain.
+    pub fn untrusted(issuer: &str) -> LinkFailure {
+        let add = format!("add its root with \"aund certs trust add … --domain {issuer}\"");
+        LinkFailure::new(DialPhase::Discover, UNTRUSTED, format!("{issuer} is not trusted: {add}"))
+    }
+
+    /// The other gateway refused our hello. Only it knows whether the same hello may succeed later.
+    pub fn hello_refused(ours: &str, theirs: &RpcError) -> LinkFailure {
+        let remote = json!({ "code": theirs.code(), "message": theirs.to_string() });
+        let (reason, to_do) = match theirs.data("retryable") == Some(&json!(true)) {
+            true => ("hello_postponed", String::new()),
+            false => (HELLO_REFUSED, format!("; its operator has to accept {ours}")),
+        };
+        let sentence = format!("its gateway refused our hello: {theirs}{to_do}");
+        LinkFailure { remote: Some(remote), ..LinkFailure::new(DialPhase::Hello, reason, sentence) }
+    }
+
+    /// Whether it lasts until somebody does something about it.
+    pub fn is_lasting(&self) -> bool {
+        LASTING.contains(&self.reason)
+    }
+
+    /// The whole sentence about a domain.
+    pub fn about(&self, issuer: &str) -> String {
+        match self.reason {
+            UNTRUSTED => self.sentence.clone(),
+            _ => format!("{issuer} cannot be reached: {}", self.sentence),
+        }
+    }
+
+    /// The error of a call that was never sent. "-32010 when the connection cannot be made, -32012 on runtime refusal".
     pub fn error(&self, issuer: &str, retry_after: Option<Duration>) -> RpcError {
-        let sentence = format!("{issuer} cannot be reached: {}", self.sentence);
-        let error = RpcError::new(codes::FEDERATION_UNREACHABLE, sentence)
+        let code = match self.reason {
+            HELLO_REFUSED => codes::FEDERATION_REFUSED,
+            _ => codes::FEDERATION_UNREACHABLE,
+        };
+        let mut error = RpcError::new(code, self.about(issuer))
             .with("reason", self.reason)
             .with("phase", self.phase.as_str())
-            .with("target_issuer", issuer);
-        match retry_after {
+            .with("target_issuer", issuer)
+            .with("retryable", !self.is_lasting());
+        if let Some(remote) = &self.remote {
+            error = error.with("remote", remote.clone()).with("effect", "none");
+        }
+        match retry_after.filter(|_| !self.is_lasting()) {
             Some(wait) => {
                 error.with("retry_after_ms", u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1))
             }
@@ -112,6 +164,28 @@ pub fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_may_be_gone_in_a_moment_is_retryable() {
+        let failure = |reason| LinkFailure::new(DialPhase::Connect, reason, "x");
+        let hello = |code| LinkFailure::hello_refused("north.test", &RpcError::new(code, "no"));
+        for (failure, code, retryable) in [
+            (failure("connect_failed"), -32010, true),
+            (failure("domain_unknown"), -32010, false),
+            (failure("certificate_revoked"), -32010, false),
+            (LinkFailure::untrusted("south.test"), -32010, false),
+            (hello(codes::CERT_OR_NONCE_INVALID), -32012, false),
+            (hello(codes::UNAVAILABLE), -32010, true),
+        ] {
+            let error = failure.error("south.test", Some(Duration::from_secs(1)));
+            let told = (error.code(), error.data("retryable"), error.data("retry_after_ms").is_some());
+            assert_eq!(told, (code, Some(&json!(retryable)), retryable), "{error}");
+        }
+        assert_eq!(
+            LinkFailure::untrusted("south.test").error("south.test", None).to_string(),
+            r#"south.test is not trusted: add its root with "aund certs trust add … --domain south.test""#
+        );
+    }
 
     #[test]
     fn the_error_of_the_other_gateway_is_kept() {

@@ -51,7 +51,10 @@ impl Federation {
     pub(super) fn target(&self, issuer: &str) -> Result<String, RpcError> {
         let issuer = issuer.to_ascii_lowercase();
         if !self.config.federation.enabled {
-            return Err(refused("disabled", "federation is disabled"));
+            return Err(refused(
+                "disabled",
+                "federation is switched off here: the operator can enable it with federation.enabled",
+            ));
         }
         if issuer == self.issuer() {
             return Err(refused("target_is_local", format!("{issuer} is this domain")));
@@ -61,7 +64,10 @@ impl Federation {
             return Err(refused("target_invalid", format!("{issuer:?} is not a domain")));
         }
         if !self.trust.allows(&issuer) {
-            return Err(refused("issuer_blocked", format!("this domain does not federate with {issuer}")));
+            let sentence = format!(
+                "this domain does not federate with {issuer}: the operator says so with federation.allow and federation.block"
+            );
+            return Err(refused("issuer_blocked", sentence));
         }
         Ok(issuer)
     }

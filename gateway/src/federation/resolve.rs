@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use tokio::net::TcpStream;
 
 /// What is said of every name that may not be dialled, whether it has no address or one of a private network.
-const NOWHERE: &str = "it has no address that can be dialled";
+pub const NOWHERE: &str = "it has no address that can be dialled";
 
 /// The address for a name: that of the longest domain it is, or is under.
 fn at<'a>(table: &'a BTreeMap<String, String>, name: &str) -> Option<(&'a str, u16)> {
@@ -38,6 +38,14 @@ pub async fn connect(settings: &FederationConfig, name: &str, port: u16) -> Resu
     };
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     Ok(stream)
+}
+
+/// Whether a domain has no address that may be dialled: its name does not exist, or leads into a private network. A resolver that
+/// does not answer says nothing.
+pub async fn leads_nowhere(settings: &FederationConfig, domain: &str) -> bool {
+    let refused = || async { addresses(settings, domain, 443).await.err() };
+    at(&settings.resolve, domain).is_none()
+        && matches!(refused().await, Some(OutboundError::NoAddress | OutboundError::Private(_)))
 }
 
 /// Why no address of this host may be dialled, for the operator; `None` if one may.
@@ -118,6 +126,9 @@ mod tests {
         let mut settings = FederationConfig::default();
         // Longer than a label may be, so no resolver has to be asked.
         let nowhere = format!("{}.test", "n".repeat(70));
+        for name in ["localhost", "127.1", "no.such.invalid"] {
+            assert!(leads_nowhere(&settings, name).await, "{name}");
+        }
         for name in ["localhost", "127.1", &nowhere] {
             assert_eq!(connect(&settings, name, 9).await.unwrap_err(), NOWHERE, "{name}");
             assert!(why_not(&settings, name, 9).await.is_some(), "{name}");
@@ -130,6 +141,7 @@ mod tests {
         let address = format!("127.0.0.1:{port}");
         settings.resolve = table(&[("other.example", address.as_str())]);
         connect(&settings, "gateway.other.example", 9).await.unwrap();
+        assert!(!leads_nowhere(&settings, "other.example").await, "the operator said where it is");
         assert_eq!(why_not(&settings, "other.example", 9).await, None);
     }
 }

@@ -44,7 +44,7 @@ impl Federation {
         let checked = timeout(ANSWER_TIMEOUT, self.peers.check_revocation(self, &peer)).await;
         let Ok(Err(refusal)) = checked else { return };
         let issuer = &peer.issuer;
-        tracing::warn!(peer.issuer = %issuer, "{issuer} does not stand by the certificate of its gateway: {}", refusal.reason());
+        tracing::warn!(peer.issuer = %issuer, "{issuer} does not confirm the certificate of its gateway: {}", refusal.reason());
         inbound.iter().for_each(|inbound| inbound.close("the certificate of the gateway is revoked"));
         outbound.iter().for_each(|link| link.revoke());
     }

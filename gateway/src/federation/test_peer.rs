@@ -39,8 +39,14 @@ impl Federation {
     }
 
     async fn test_discovery(&self, issuer: &str) -> Result<(PeerGatewayUrl, String), LinkFailure> {
-        let found =
-            timeout_at(Instant::now() + DIAL_TIMEOUT, self.peers.discovery.refresh(self, issuer)).await;
+        let deadline = Instant::now() + DIAL_TIMEOUT;
+        match dial::check_trust(self, issuer, deadline).await {
+            Err(failure) if failure.reason == "domain_unknown" => {
+                return Err(self.explained(failure, issuer, 443).await);
+            }
+            checked => checked?,
+        }
+        let found = timeout_at(deadline, self.peers.discovery.refresh(self, issuer)).await;
         let found =
             found.unwrap_or_else(|_| Err(format!("the discovery of the gateway of {issuer} timed out")));
         let url = found.map(|urls| urls.into_iter().next());

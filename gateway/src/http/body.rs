@@ -72,5 +72,5 @@ async fn gather(
 
 /// The caller holds most of what all callers may: the budget is exceeded.
 fn too_many_bytes() -> RpcError {
-    RpcError::new(codes::UNAVAILABLE, "too many bytes of requests that have not arrived whole")
+    RpcError::new(codes::UNAVAILABLE, "too many bytes of unfinished requests")
 }

@@ -82,6 +82,11 @@ async fn answer(
         "meta.trust_roots" => {
             return gateway.mesh.call(Caller::service("gateway"), ca::GetTrustRoots::METHOD, None).await;
         }
+        "meta.account" => {
+            let source = caller.caller(None);
+            let account = gateway.agent_account(&source.local_agent()?.aid).await?;
+            serde_json::to_string(&account).map_err(RpcError::internal)?
+        }
         name => {
             let within = gateway.call_timeout();
             return gateway.mesh.call_within(caller.caller(trace), name, params, within).await;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 pub(super) struct HttpCaller {
     address: IpAddr,
-    token: Option<VerifiedCaller>,
+    token: Option<Box<VerifiedCaller>>,
 }
 
 struct VerifiedCaller {
@@ -48,7 +48,7 @@ impl HttpCaller {
         };
         let agent = caller.agent.as_ref().filter(|_| caller.is_access());
         let limit = agent.map(|agent| gateway.admission.limits.agent(&agent.aid));
-        let token = Some(VerifiedCaller { caller, limit, signer: KnownSigner::default() });
+        let token = Some(Box::new(VerifiedCaller { caller, limit, signer: KnownSigner::default() }));
         Ok(Authenticated::Caller(HttpCaller { address, token }))
     }
 
@@ -64,7 +64,7 @@ impl HttpCaller {
     /// Who is calling, for admission.
     pub fn source(&self) -> CallSource<'_> {
         let address = self.address;
-        match &self.token {
+        match self.token.as_deref() {
             None => CallSource::Unauthenticated { address, connected: false },
             Some(VerifiedCaller { caller, limit, signer }) => {
                 CallSource::Token { token: caller, address, limit: limit.as_deref(), signer }
@@ -74,7 +74,7 @@ impl HttpCaller {
 
     /// Who is calling, for a service.
     pub fn caller(&self, trace: Option<Arc<TracedCall>>) -> Caller {
-        let Some(token) = &self.token else { return Caller::Unauthenticated };
+        let Some(token) = &self.token else { return Caller::Unauthenticated(Some(self.address)) };
         let agent = token.caller.agent.as_ref().map(|agent| CallingAgent { trace, ..agent.clone() });
         Caller::Token(TokenCaller { agent, ..token.caller.clone() })
     }

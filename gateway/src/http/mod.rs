@@ -26,6 +26,7 @@ use crate::admission::{Call, CalledMethod};
 use crate::gateway::GatewayState;
 use axum::response::Response;
 use caller::{Authenticated, HttpCaller, bearer};
+use cors::PageAccess;
 use host::RequestHost;
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONNECTION, CONTENT_LENGTH, HeaderName};
@@ -34,7 +35,7 @@ use kernel::http::{
     FoundRoutes, MethodRoute, RequestIds, RouteTable, failure, refusal_of, wants_events, with_header,
 };
 use kernel::{CallWay, RpcError};
-use proto_schemas::{HttpEnvelope, HttpRoute, plain_envelope};
+use proto_schemas::{Access, HttpEnvelope, plain_envelope};
 use route::DeclaredPath;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
@@ -57,7 +58,7 @@ pub async fn answer(gateway: &Arc<GatewayState>, address: IpAddr, request: Reque
         true => RequestIds::of(request.headers(), &gateway.ids),
         false => RequestIds::default(),
     };
-    let cors = declared.is_none_or(|declared| declared.prefix.cors);
+    let pages = pages_of(declared, &request);
     let (label, mut response) = match within_rate(gateway, address, &request) {
         Err(wait) => {
             let refused = failure(envelope, &reply::too_many(wait), &ids);
@@ -65,7 +66,9 @@ pub async fn answer(gateway: &Arc<GatewayState>, address: IpAddr, request: Reque
         }
         Ok(()) => match declared {
             None => ("unknown", failure(envelope, &reply::not_found(), &ids)),
-            Some(_) if cors && request.method() == Method::OPTIONS => ("preflight", cors::preflight()),
+            Some(_) if pages != PageAccess::None && request.method() == Method::OPTIONS => {
+                ("preflight", cors::preflight())
+            }
             Some(declared) => {
                 let path = PathAnswer { declared, envelope, ids };
                 let answered = answer_path(gateway, address, &host, &path, request).await;
@@ -73,11 +76,21 @@ pub async fn answer(gateway: &Arc<GatewayState>, address: IpAddr, request: Reque
             }
         },
     };
-    if cors {
-        cors::add_to(&mut response);
-    }
+    cors::add_to(&mut response, &pages);
     gateway.metrics.http(label, response.status().as_u16());
     response
+}
+
+/// Which pages may read the answer. Where a path is for no page, a route of it may be, and only this route is then.
+fn pages_of(declared: Option<DeclaredPath>, request: &Request<Incoming>) -> PageAccess {
+    if declared.is_none_or(|declared| declared.prefix.cors) {
+        return PageAccess::All;
+    }
+    let service = declared.map(|declared| declared.service);
+    let found = ROUTES.find(request.uri().path());
+    let routes = found.iter().flat_map(|found| found.routes);
+    let open = routes.filter(|one| one.route.cors && Some(one.method.namespace.service) == service);
+    PageAccess::of_routes(open.map(|one| one.route.method), request)
 }
 
 /// Requests with a token that a service vouched for a moment ago count by the token: runners and back ends share addresses.
@@ -185,7 +198,7 @@ fn choose(found: &FoundRoutes<'_>, request: &Request<Incoming>) -> Result<Chosen
     }
 }
 
-/// Who sends the request. Where a token is needed, one that is not valid is refused; elsewhere it is as good as none.
+/// Who sends the request. Where a token is needed or shows more, one that is not valid is refused; elsewhere it is as good as none.
 async fn caller_of(
     gateway: &GatewayState,
     address: IpAddr,
@@ -193,14 +206,16 @@ async fn caller_of(
     chosen: &Chosen,
     request: &Request<Incoming>,
 ) -> Result<HttpCaller, RpcError> {
-    let access = match chosen {
-        Chosen::Method(MethodRoute { route: HttpRoute { access, .. }, .. })
-        | Chosen::Router(Some(MethodRoute { route: HttpRoute { access, .. }, .. })) => *access,
-        Chosen::Router(None) | Chosen::Options(_) => path.declared.prefix.access,
+    let does_without = match chosen {
+        Chosen::Method(MethodRoute { method, route })
+        | Chosen::Router(Some(MethodRoute { method, route })) => {
+            route.access.public && method.access != Access::Session
+        }
+        Chosen::Router(None) | Chosen::Options(_) => path.declared.prefix.access.public,
     };
     match HttpCaller::authenticate(gateway, address, request.headers()).await? {
         Authenticated::Caller(caller) => Ok(caller),
-        Authenticated::InvalidToken if access.public => Ok(HttpCaller::unauthenticated(address)),
+        Authenticated::InvalidToken if does_without => Ok(HttpCaller::unauthenticated(address)),
         Authenticated::InvalidToken => Err(reply::unauthorized("a valid access token is needed")),
     }
 }

@@ -48,7 +48,7 @@ fn well_known(gateway: &GatewayState) -> Value {
 fn metrics(gateway: &GatewayState, headers: &HeaderMap) -> Result<Response, RpcError> {
     let Some(token) = &gateway.config.status.token else { return Err(reply::not_found()) };
     if !bearer(headers).is_some_and(|given| is_same(given, token)) {
-        return Err(reply::unauthorized("metrics are for whoever has the token of status.token"));
+        return Err(reply::unauthorized("metrics require the bearer token of status.token"));
     }
     gateway.metrics.set_bus(gateway.delivery.bus_stats(), gateway.sessions.present());
     Ok(reply::openmetrics(gateway.metrics.text()))

@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 pub enum BodyRefused {
     #[error("the body is too large")]
     TooLarge,
-    #[error("the body did not come in time")]
+    #[error("the body did not arrive in time")]
     TooSlow,
 }
 

@@ -27,11 +27,11 @@ const UNCOUNTED: usize = 4 << 10;
 /// Why a socket is not read any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameRefused {
-    #[error("a frame has at most {0} bytes")]
+    #[error("frames are limited to {0} bytes")]
     TooLong(usize),
-    #[error("a frame has at most {0} bytes before login")]
+    #[error("frames are limited to {0} bytes before login")]
     TooLongBeforeLogin(usize),
-    #[error("a control frame has at most 125 bytes")]
+    #[error("control frames are limited to 125 bytes")]
     LongControlFrame,
     #[error("too many bytes of unfinished frames")]
     BudgetExceeded,

@@ -97,7 +97,7 @@ async fn a_frame_that_is_announced_too_long_is_refused_and_what_came_before_it_i
     stream.logged_in(4, Some(owner(2)));
     far.write_all(&header(0x81, 5)).await.unwrap();
     let error = stream.read_u8().await.unwrap_err();
-    assert_eq!(error.to_string(), "a frame has at most 4 bytes");
+    assert_eq!(error.to_string(), "frames are limited to 4 bytes");
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ pub(super) async fn dial_tls(
 ) -> anyhow::Result<(TlsStream<BufferedTcp>, i64)> {
     let own = MeshIdentity::read(&context.settings)?;
     let own_not_after = own.not_after();
-    let stream = TcpStream::connect(config::mesh_address(url)?).await.context("nobody listens there")?;
+    let stream = TcpStream::connect(config::mesh_address(url)?).await.context("connection refused")?;
     let stream = socket::buffered(stream)?;
     let name = ServerName::try_from(server_name(service))?;
     let stream = own.connector(protocol)?.connect(name, stream).await.context("TLS")?;

@@ -24,6 +24,8 @@ pub(super) struct MeshLink {
     state: Mutex<LinkState>,
     /// A call was sent while no other was pending.
     first_call: Notify,
+    /// What the other side said when the link opened.
+    turned_off: Mutex<Vec<String>>,
     metrics: LinkMetrics,
 }
 
@@ -43,12 +45,18 @@ impl MeshLink {
             open: AtomicBool::new(false),
             state: Mutex::default(),
             first_call: Notify::new(),
+            turned_off: Mutex::default(),
             metrics,
         }
     }
 
     pub fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
+    }
+
+    /// Whether the operator of the other side turned a namespace off.
+    pub fn is_turned_off(&self, namespace: &str) -> bool {
+        self.turned_off.lock().iter().any(|turned_off| turned_off == namespace)
     }
 
     pub fn pending(&self) -> i64 {

@@ -20,7 +20,7 @@ impl MeshPeer {
             | Caller::Token(..)
             | Caller::Foreign(..)
             | Caller::ForeignService { .. }
-            | Caller::Unauthenticated => self.services.contains(&"gateway"),
+            | Caller::Unauthenticated(_) => self.services.contains(&"gateway"),
             Caller::Operator => false,
         }
     }
@@ -40,7 +40,7 @@ mod tests {
             (Caller::service("message"), true, false),
             (in_relay, true, false),
             (foreign, false, true),
-            (Caller::Unauthenticated, false, true),
+            (Caller::Unauthenticated(None), false, true),
             (Caller::Operator, false, false),
         ] {
             let may = ["message", "gateway", "auth"].map(|service| {

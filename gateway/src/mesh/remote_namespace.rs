@@ -98,6 +98,10 @@ impl RemoteService for RemoteNamespace {
     fn is_up(&self) -> bool {
         self.links.iter().any(|link| link.is_open())
     }
+
+    fn is_turned_off(&self, namespace: &str) -> bool {
+        self.links.iter().any(|link| link.is_open() && link.is_turned_off(namespace))
+    }
 }
 
 impl RemoteNamespace {

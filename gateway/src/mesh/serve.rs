@@ -67,7 +67,7 @@ pub async fn accept(
                 Ok(Ok((MeshConnection::Http(stream), peer))) => {
                     http::serve_http(&context, stream, peer, calls, drain).await;
                 }
-                Ok(Err(error)) => tracing::warn!("{from} is not let onto the mesh: {error:#}"),
+                Ok(Err(error)) => tracing::warn!("{from} was refused on the mesh: {error:#}"),
                 Err(_) => tracing::warn!(
                     "{from} did not finish the mesh handshake within {} s",
                     HANDSHAKE_TIMEOUT.as_secs()
@@ -120,6 +120,10 @@ pub(super) async fn serve_link<S>(
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let queue = MeshWriteQueue::new(wire::ANSWERS);
+    let turned_off = context.mesh.turned_off();
+    if !turned_off.is_empty() {
+        queue.add_text(wire::turned_off(&turned_off));
+    }
     let (not_after, from) = (peer.not_after, peer.services.join(" and "));
     let mut handler = CallHandler {
         context: context.clone(),
@@ -173,7 +177,7 @@ impl FrameHandler for CallHandler {
                 self.drained.store(true, Ordering::Release);
                 Ok(())
             }
-            MeshFrame::Answers(_) | MeshFrame::Draining => {
+            MeshFrame::Answers(_) | MeshFrame::Draining | MeshFrame::TurnedOff(_) => {
                 Err("the calling side sent a frame that only the answering side may send")
             }
         }

@@ -139,6 +139,24 @@ async fn calls_that_end_at_once_are_answered_in_their_order() {
 }
 
 #[tokio::test]
+async fn the_calling_side_hears_which_namespaces_are_turned_off() {
+    let (link, context, tracker, socket) = link().await;
+    let (remote, calls, mut changes) = (new_context(), tracker.clone(), context.mesh.changes());
+    remote.mesh.add_local("message", Methods::default());
+    remote.mesh.add_local("search", Methods::default());
+    remote.mesh.turn_off("search");
+    assert_eq!((remote.mesh.advertised(), remote.mesh.namespaces().len()), (vec!["message"], 2));
+    tracker.spawn(async move {
+        let peer = MeshPeer { services: vec!["gateway"], not_after: i64::MAX };
+        serve_link(&remote, socket, peer, calls, CancellationToken::new()).await;
+    });
+    while !link.is_turned_off("search") {
+        changes.changed().await.unwrap();
+    }
+    assert!(link.is_open() && !link.is_turned_off("message"));
+}
+
+#[tokio::test]
 async fn an_error_arrives_unchanged_and_a_slow_call_delays_no_other() {
     let LinkedPair { link, service, .. } = linked_pair().await;
     let slow = call(&link, json!({ "wait": 1, "say": "slow" }), LONG);

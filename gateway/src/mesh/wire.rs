@@ -11,10 +11,12 @@ use kernel::{
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::json;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 /// How a frame of calls and a frame of answers begin; both end with `]}`.
 pub(super) const CALLS: &str = r#"{"jsonrpc":"2.0","method":"mesh.calls","params":["#;
@@ -25,6 +27,12 @@ pub(super) const FORGET: &str = r#"{"jsonrpc":"2.0","method":"mesh.forget"}"#;
 pub(super) const DRAINING: &str = r#"{"jsonrpc":"2.0","method":"mesh.draining"}"#;
 /// The calling side confirms that it sends no more calls.
 pub(super) const DRAINED: &str = r#"{"jsonrpc":"2.0","method":"mesh.drained"}"#;
+
+/// The frame of namespaces that are turned off on the answering side.
+pub(super) fn turned_off(namespaces: &[&str]) -> Utf8Bytes {
+    let frame = json!({ "jsonrpc": "2.0", "method": "mesh.turned_off", "params": namespaces });
+    frame.to_string().into()
+}
 
 /// A received frame, on either side. Parsed in one pass, because the method stands before the parameters.
 #[derive(Deserialize)]
@@ -40,6 +48,9 @@ pub(super) enum MeshFrame<'a> {
     Draining,
     #[serde(rename = "mesh.drained")]
     Drained,
+    /// The first frame of the answering side, where it has namespaces that its operator turned off.
+    #[serde(rename = "mesh.turned_off", borrow)]
+    TurnedOff(Vec<Cow<'a, str>>),
 }
 
 #[derive(Deserialize)]
@@ -230,6 +241,7 @@ mod tests {
             connection,
             address: [127, 0, 0, 1].into(),
             connected_at_ms: 7,
+            network: None,
             generation: Generation::Peer,
             trace: None,
         })
@@ -274,7 +286,7 @@ mod tests {
         for caller in [
             session(9),
             session(9),
-            Caller::Unauthenticated,
+            Caller::Unauthenticated(Some([192, 0, 2, 7].into())),
             Caller::Operator,
             Caller::service("auth"),
             Caller::service_in_call("message", &foreign),

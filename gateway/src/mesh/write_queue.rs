@@ -78,10 +78,14 @@ impl MeshWriteQueue {
 
     /// Adds a frame of its own, after every item that was added before.
     pub fn add_frame(&self, frame: &'static str) {
+        self.add_text(Utf8Bytes::from_static(frame));
+    }
+
+    pub fn add_text(&self, frame: Utf8Bytes) {
         let mut frames = self.0.frames.lock();
         self.complete_frame(&mut frames);
         self.0.bytes.fetch_add(frame.len(), Ordering::Relaxed);
-        frames.complete.push_back(Utf8Bytes::from_static(frame));
+        frames.complete.push_back(frame);
         drop(frames);
         self.wake();
     }

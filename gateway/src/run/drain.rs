@@ -22,15 +22,15 @@ pub struct RunningServer {
 impl RunningServer {
     /// Stops within the limit; at once on a second signal.
     pub async fn stop(self, limit: Duration, signals: &mut Signals) {
-        tracing::info!("stopping: no new connections, finishing the calls in flight");
+        tracing::info!("stopping: refusing new connections, finishing calls in flight");
         self.world.stop.cancel();
         tokio::select! {
             done = tokio::time::timeout(limit, self.drain()) => match done {
                 Ok(()) => tracing::info!("stopped"),
-                Err(_) => tracing::warn!("stopped with calls unanswered: they took longer than {limit:?}"),
+                Err(_) => tracing::warn!("stopped; some calls did not finish within {limit:?}"),
             },
             () = signals.wait() => {
-                tracing::warn!("stopped by a second signal: leaving at once");
+                tracing::warn!("second signal: exiting immediately");
                 std::process::exit(1);
             }
         }

@@ -3,6 +3,7 @@
 mod params;
 
 use super::greeting::welcome;
+use crate::admission::ProvenAgent;
 use crate::connection::{Connection, ConnectionKind, OpenSession};
 use crate::delivery::session_notices;
 use crate::gateway::GatewayState;
@@ -32,7 +33,7 @@ pub(super) async fn connect(
     let params = ConnectParams::read(params)?;
     let kind = params.check(nonce)?;
     let generation = params.generation();
-    let (aid, tokens_revoked_at) = authenticate(gateway, params.auth).await?;
+    let ProvenAgent { aid, network, tokens_revoked_at } = authenticate(gateway, params.auth).await?;
     let (device, slot) = (params.device.id, params.client.slot_id);
 
     // Before the session can be found: messages from now on are kept for this device, and their events come to this process.
@@ -50,6 +51,7 @@ pub(super) async fn connect(
             connection: connection.id,
             address: connection.address,
             connected_at_ms: now,
+            network,
             generation,
             trace: None,
         },
@@ -85,10 +87,7 @@ async fn subscribe(gateway: &GatewayState, kind: ConnectionKind, aid: &Aid) -> O
 }
 
 /// Every other way to log in ends in a token, too.
-async fn authenticate(
-    gateway: &GatewayState,
-    auth: Option<ConnectAuth>,
-) -> Result<(Aid, Option<i64>), RpcError> {
+async fn authenticate(gateway: &GatewayState, auth: Option<ConnectAuth>) -> Result<ProvenAgent, RpcError> {
     let auth = auth.ok_or_else(|| missing("auth"))?;
     if auth.method != "kite_token" {
         let sentence = format!("auth.method: {:?} is not accepted, log in and use kite_token", auth.method);

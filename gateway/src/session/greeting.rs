@@ -6,6 +6,8 @@ use crate::gateway::GatewayState;
 use kernel::{Aid, DeviceId};
 
 pub(super) const PROTOCOL: &str = "1.0";
+/// What every agent is to this server, as `auth.connect` and `meta.status` say.
+pub(super) const SESSION_ROLE: &str = "user";
 
 pub(super) fn challenge(nonce: &str, now_ms: i64) -> String {
     let seconds = now_ms as f64 / 1000.0;
@@ -29,7 +31,7 @@ pub(super) fn welcome(
     let (version, capabilities) = (env!("CARGO_PKG_VERSION"), gateway.admission.session_capabilities());
     format!(
         "{{\"status\":\"ok\",\"protocol\":\"{PROTOCOL}\",\"server_time\":{seconds},\"authenticated\":true,\
-         \"identity\":{{\"module_id\":\"gateway-client-{connection}\",\"role\":\"agent\",\"aid\":\"{aid}\"}},\
+         \"identity\":{{\"module_id\":\"gateway-client-{connection}\",\"role\":\"{SESSION_ROLE}\",\"aid\":\"{aid}\"}},\
          \"trust_level\":\"low\",\
          \"connection\":{{\"id\":\"{CONNECTION_ID}{connection}\",\"device_id\":\"{device}\",\"kind\":\"{kind}\"}},\
          \"bridgeInfo\":{{\"name\":\"aund\",\"version\":\"{version}\"}},\"heartbeat_interval\":30,\

@@ -19,7 +19,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         let request = match read {
             Ok(RequestFrame::One(request)) => request,
             Ok(RequestFrame::Batch(_)) => {
-                let error = RpcError::new(codes::INVALID_REQUEST, "arrays are accepted after login only");
+                let error = RpcError::new(codes::INVALID_REQUEST, "arrays are accepted only after login");
                 return self.feed(frame::failure(None, &error).into()).await;
             }
             Err(invalid) => {

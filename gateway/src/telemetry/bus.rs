@@ -18,19 +18,19 @@ pub(super) struct BusMetrics {
 
 impl BusMetrics {
     pub fn register(registry: &mut Registry) -> BusMetrics {
-        let waiting = "Bytes of events that wait to be published to other processes";
-        let dropped = "Events that were not published to other processes: the queue was full, or Redis unreachable for too long";
-        let lag = "How long the last heartbeat of this process took through Redis";
-        let sessions = "Long connections to all gateways, as far as this process knows";
+        let waiting = "Bytes of events waiting to be published to other processes";
+        let dropped = "Events that were not published to other processes because the queue was full or Redis was unreachable for too long";
+        let lag = "Round-trip time of this process's last heartbeat through Redis";
+        let sessions = "Long connections to all gateways, as known to this process";
         BusMetrics {
             queue_bytes: measured(registry, "bus_queue", waiting, Unit::Bytes),
             dropped: counted(registry, "bus_dropped", dropped),
-            errors: counted(registry, "bus_errors", "Commands that Redis did not answer well"),
+            errors: counted(registry, "bus_errors", "Redis commands that failed"),
             lag_seconds: measured(registry, "bus_lag", lag, Unit::Seconds),
             up: counted(
                 registry,
                 "bus_up",
-                "Whether other processes are heard over Redis; 0 where bus.url is local:",
+                "1 while this process receives events over Redis; 0 with bus.url local:",
             ),
             sessions: counted(registry, "presence_sessions", sessions),
         }

@@ -38,12 +38,12 @@ pub(super) struct CallMetrics {
 impl CallMetrics {
     pub fn register(registry: &mut Registry) -> CallMetrics {
         let by_code = Family::<CallLabels, Counter>::default();
-        let help = "Calls answered, by error code; 0 is none. A call that went over the mesh is counted by the gateway and by the service";
+        let help = "Answered calls, by error code; 0: success. Calls over the mesh are counted by the gateway and by the service";
         registry.register("requests", help, by_code.clone());
         let seconds = Family::<MethodLabels, Histogram>::new_with_constructor(|| {
             Histogram::new(exponential_buckets(0.000_01, 4.0, 11))
         });
-        let help = "How long calls took; in the process of a service the time of the service alone";
+        let help = "Duration of calls; in a service's process, the time of the service alone";
         registry.register_with_unit("request_duration", help, Unit::Seconds, seconds.clone());
         let of = |(position, name): (usize, &'static str)| MethodMetrics {
             name,

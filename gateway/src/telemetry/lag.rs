@@ -30,7 +30,7 @@ pub async fn watch_lag(lag: Histogram, stop: CancellationToken) {
         if late > LATE {
             tracing::warn!(
                 ms = late.as_millis(),
-                "the runtime was late: too much is computed on its threads"
+                "the runtime is late: its threads are blocked by computation"
             );
         }
     }

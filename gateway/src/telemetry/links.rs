@@ -37,9 +37,9 @@ impl MeshLinkMetrics {
             pending: counted(
                 registry,
                 "mesh_pending",
-                "Calls in flight on a link: the queue in front of the other process",
+                "Calls in flight on a link, including those queued for it",
             ),
-            redials: counted(registry, "mesh_redials", "Times a link was dialled again"),
+            redials: counted(registry, "mesh_redials", "Reconnects of a link"),
         }
     }
 

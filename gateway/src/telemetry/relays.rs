@@ -21,7 +21,7 @@ pub struct RelayMetrics {
 
 impl RelayMetrics {
     pub(super) fn register(registry: &mut Registry) -> RelayMetrics {
-        let help = "Calls to other domains that ended: answered, refused, timeout or unreachable";
+        let help = "Finished calls to other domains, by outcome: answered, refused, timeout or unreachable";
         let relays: Family<OutcomeLabels, Counter> = counted(registry, "federation_relays", help);
         let of = |outcome| relays.get_or_create_owned(&OutcomeLabels { outcome });
         RelayMetrics {

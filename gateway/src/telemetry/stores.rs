@@ -31,25 +31,25 @@ impl Collector for StoreMetrics {
         commits(&mut encoder, &stores)?;
         let counter = |count: u64| Some(ConstCounter::new(count));
         let gauge = |bytes: usize| ConstGauge::new(i64::try_from(bytes).unwrap_or(i64::MAX));
-        let help = "Rows that commits stored; divided by the commits, how many share one";
+        let help = "Stored rows; divided by the number of commits: rows per commit";
         each(&mut encoder, "store_rows", help, None, &stores, |store| counter(store.rows))?;
-        let help = "Commits of which something was not stored; those callers were answered 5003";
+        let help = "Failed commits; the callers got 5003";
         each(&mut encoder, "store_failures", help, None, &stores, |store| counter(store.failures))?;
-        let help = "Writes refused because too much waited; those callers were answered 5003";
+        let help = "Writes refused because the queue was full; the callers got 5003";
         each(&mut encoder, "store_busy", help, None, &stores, |store| counter(store.busy))?;
-        let help = "1 while the store answers: it is asked every two seconds whether a write could begin";
+        let help = "1 while the store accepts writes; checked every two seconds";
         let up = |store: &StoreStats| Some(ConstGauge::new(i64::from(store.up)));
         each(&mut encoder, "store_up", help, None, &stores, up)?;
-        let help = "Bytes that wait to be committed, or are being committed";
+        let help = "Bytes waiting to be committed, or being committed";
         let bytes = Some(&Unit::Bytes);
         each(&mut encoder, "store_queue", help, bytes, &stores, |store| Some(gauge(store.queue_bytes)))?;
-        let help = "On SQLite: bytes of messages that are stored and wait to be indexed; up to 64 MiB";
+        let help = "SQLite: bytes of stored messages that are not yet indexed; up to 64 MiB";
         each(&mut encoder, "store_unindexed", help, bytes, &stores, |store| store.unindexed_bytes.map(gauge))
     }
 }
 
 fn commits(encoder: &mut DescriptorEncoder, stores: &StoreSnapshots) -> fmt::Result {
-    let help = "How long the commits of a service took, those that failed among them. A commit holds all that waited for it, up to 256 rows";
+    let help = "Duration of a service's commits, including failed ones. A commit holds everything that was waiting, up to 256 rows";
     let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
     let mut metric = encoder.encode_descriptor("store_commit_duration", help, unit, kind)?;
     for (service, store) in stores {

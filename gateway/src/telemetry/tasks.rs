@@ -25,13 +25,13 @@ impl fmt::Debug for TaskMetrics {
 impl Collector for TaskMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let tasks = self.0.statuses();
-        let help = "1 while a background task of a service runs; 0 while one that panicked waits to be started again";
+        let help = "1 while a service's background task runs; 0 while it waits for a restart after a panic";
         let mut metric = encoder.encode_descriptor("task_running", help, None, MetricType::Gauge)?;
         for ((service, task), status) in &tasks {
             let running = ConstGauge::new(i64::from(status.running));
             running.encode(metric.encode_family(&TaskLabels { service, task })?)?;
         }
-        let help = "How often a background task panicked and was started again";
+        let help = "Restarts of a background task after a panic";
         let mut metric = encoder.encode_descriptor("task_restarts", help, None, MetricType::Counter)?;
         for ((service, task), status) in &tasks {
             let restarts = ConstCounter::new(status.restarts);

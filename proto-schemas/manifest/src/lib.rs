@@ -15,6 +15,7 @@
 //!
 //! - [`Manifest::parse`] reads, checks and canonicalizes, and refuses with everything that is wrong at once, each with its JSON Pointer.
 //! - [`compare`] says which changes are breaking; only a server decides that, and clients believe it.
+//! - [`scope_texts`] and [`Scope::shown`] have what people are shown of scopes.
 //! - [`ArgumentValidator`] checks the arguments of a tool call, on the device that would execute it.
 //!
 //! Everything here is pure: no file, no network, no clock.
@@ -30,10 +31,12 @@ mod refusal;
 mod schema;
 #[cfg(test)]
 mod testing;
+mod texts;
 
 pub use canonical::{canonical_form, digest};
 pub use compare::{ChangeReason, ManifestComparison, compare};
 pub use manifest::{LARGEST_BYTES, Manifest, WARNED_BYTES};
-pub use model::{CapabilityFlags, ManifestWarning, Scope, Sensitivity, Tool, preset_sensitivity};
+pub use model::{CapabilityFlags, ManifestWarning, Scope, Sensitivity, Tool};
 pub use refusal::{ManifestRefusal, Violation};
 pub use schema::{ArgumentValidator, schema_violations};
+pub use texts::{Language, ShownScope, TextsByScope, preset_sensitivity, scope_texts};

@@ -5,6 +5,7 @@ use super::grammar;
 use super::json::{self, ReadJson};
 use super::model::{CapabilityFlags, ManifestWarning, Scope, Tool};
 use super::refusal::{ManifestRefusal, Violations};
+use super::schema::admits_no_object;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -123,7 +124,14 @@ fn warnings(tools: &[Tool], bytes: usize) -> Vec<ManifestWarning> {
         warnings.push(ManifestWarning { path: String::new(), message });
     }
     for (n, tool) in tools.iter().enumerate() {
-        if tool.input_schema.get("additionalProperties") != Some(&Value::Bool(false)) {
+        if admits_no_object(&tool.input_schema) {
+            let path = format!("/tools/{n}/input_schema");
+            let message = format!(
+                "no arguments fit {}, because they are an object and its schema admits none",
+                tool.name
+            );
+            warnings.push(ManifestWarning { path, message });
+        } else if tool.input_schema.get("additionalProperties") != Some(&Value::Bool(false)) {
             let path = format!("/tools/{n}/input_schema/additionalProperties");
             let message = format!("{} accepts arguments that it does not name: say false", tool.name);
             warnings.push(ManifestWarning { path, message });

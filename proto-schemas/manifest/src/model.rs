@@ -8,14 +8,6 @@ use std::fmt;
 /// How long a tool may take if the manifest does not say.
 const DEFAULT_TIMEOUT_MS: u64 = 10_000;
 
-/// The scopes that every client knows, with texts of its own for them, and how sensitive each is at least.
-const PRESETS: [(&str, Sensitivity); 4] = [
-    ("notification:send", Sensitivity::Low),
-    ("filesystem:read", Sensitivity::Medium),
-    ("clipboard:read", Sensitivity::Medium),
-    ("location:read", Sensitivity::High),
-];
-
 /// Something the agent may ask the device of a person to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tool {
@@ -23,7 +15,7 @@ pub struct Tool {
     pub name: String,
     /// The key of its description in the texts of a client.
     pub description_i18n_key: String,
-    /// A JSON Schema (2020-12) of its arguments.
+    /// A JSON Schema (2020-12) of its arguments: an object, or true or false.
     pub input_schema: Value,
     /// The scope that a person has to have granted.
     pub permission_scope: String,
@@ -110,11 +102,6 @@ impl fmt::Display for Sensitivity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
-}
-
-/// How sensitive a preset scope is at least; none for a scope that is not preset.
-pub fn preset_sensitivity(scope: &str) -> Option<Sensitivity> {
-    PRESETS.into_iter().find(|(id, _)| *id == scope).map(|(_, sensitivity)| sensitivity)
 }
 
 fn default_timeout_ms() -> u64 {

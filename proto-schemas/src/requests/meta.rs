@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
-use crate::Request;
 use crate::requests::ca::TrustList;
+use crate::{Aid, Request, Signal};
 
 /// `meta.capabilities`: get what this server can do right now.
 #[skip_serializing_none]
@@ -106,4 +106,61 @@ impl Request for TrustRoots {
 pub struct ProtocolVersions {
     pub current: String,
     pub supported: Vec<String>,
+}
+
+/// `meta.account`: what this server keeps for the calling agent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Account {}
+
+impl Request for Account {
+    const METHOD: &'static str = "meta.account";
+    type Result = AgentAccount;
+}
+
+/// What all namespaces keep for an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentAccount {
+    pub aid: Aid,
+    pub bytes: i64,
+    pub bytes_limit: i64,
+    pub namespaces: Vec<NamespaceAccount>,
+}
+
+/// What one namespace keeps for an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NamespaceAccount {
+    pub namespace: String,
+    pub bytes: i64,
+    pub rows: i64,
+    pub bytes_limit: i64,
+    pub rows_limit: i64,
+}
+
+/// What one service keeps for an agent, or for all agents of another domain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KeptAccount {
+    pub payer: String,
+    pub bytes: i64,
+    pub rows: i64,
+    pub bytes_limit: i64,
+    pub rows_limit: i64,
+}
+
+/// `{namespace}.account` answers with this.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServiceAccounts {
+    pub accounts: Vec<KeptAccount>,
+    pub corrected: Option<i64>,
+}
+
+/// `meta.accounts_told`: a service tells the others what it keeps for the agents that have much.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AccountsTold {
+    pub service: String,
+    pub agents: Vec<(Aid, i64)>,
+}
+
+impl Signal for AccountsTold {
+    const NAME: &'static str = "meta.accounts_told";
 }

@@ -8,6 +8,8 @@ use serde_json::value::RawValue;
 
 /// The `msg_subtype` of a tool call.
 pub const CALL_SUBTYPE: &str = "artifact_tool_call";
+/// The `msg_subtype` of the answer to one.
+pub const RESPONSE_SUBTYPE: &str = "artifact_response";
 /// The `artifact.subtype` of one that is not encrypted.
 const ARTIFACT_SUBTYPE: &str = "tool_call";
 /// Members of a message, and of its payload, that may have a `msg_subtype`.
@@ -32,11 +34,27 @@ impl MessageMarks<'_> {
             || headers.any(|headers| has_word(headers, "msg_subtype", CALL_SUBTYPE))
             || self.payload.is_some_and(|payload| says_so(payload, self.encrypted))
     }
+
+    /// Whether it is called an answer to a tool call, wherever a tool call would be called one.
+    pub fn is_tool_response(&self) -> bool {
+        let is_response = |headers: &RawValue| has_word(headers, "msg_subtype", RESPONSE_SUBTYPE);
+        let mut headers = [self.headers, self.protected_headers].into_iter().flatten();
+        let in_payload = |payload: &RawValue| {
+            let members =
+                may_have_word(payload, RESPONSE_SUBTYPE).then(|| JsonMembers::of(payload)).flatten();
+            let mut members = members.into_iter().flat_map(|JsonMembers(members)| members);
+            members.any(|(name, value)| HEADERS.contains(&name.as_str()) && is_response(value))
+        };
+        self.msg_subtype == Some(RESPONSE_SUBTYPE)
+            || headers.any(is_response)
+            || self.payload.is_some_and(in_payload)
+    }
 }
 
 /// Reads the few members of a payload that may say so, and only where one of them can.
 fn says_so(payload: &RawValue, encrypted: bool) -> bool {
-    if !may_have_word(payload) {
+    // Each of the two words has the second one in it.
+    if !may_have_word(payload, ARTIFACT_SUBTYPE) {
         return false;
     }
     let Some(JsonMembers(members)) = JsonMembers::of(payload) else { return false };
@@ -48,7 +66,7 @@ fn says_so(payload: &RawValue, encrypted: bool) -> bool {
 
 /// Whether an object has a member that is this word. A name may occur twice, and readers differ in which one they take.
 fn has_word(object: &RawValue, name: &str, word: &str) -> bool {
-    if !may_have_word(object) {
+    if !may_have_word(object, word) {
         return false;
     }
     let Some(JsonMembers(members)) = JsonMembers::of(object) else { return false };
@@ -56,9 +74,9 @@ fn has_word(object: &RawValue, name: &str, word: &str) -> bool {
     named.any(|(_, value)| serde_json::from_str::<String>(value.get()).is_ok_and(|text| text == word))
 }
 
-/// Each of the two words has the second one in it, and either may be written with escapes.
-fn may_have_word(value: &RawValue) -> bool {
-    value.get().contains(ARTIFACT_SUBTYPE) || value.get().contains("\\u")
+/// Whether a word can be somewhere in it; it may be written with escapes.
+fn may_have_word(value: &RawValue, word: &str) -> bool {
+    value.get().contains(word) || value.get().contains("\\u")
 }
 
 #[cfg(test)]
@@ -110,6 +128,27 @@ mod tests {
             let marks = MessageMarks { payload: Some(&payload), ..MessageMarks::default() };
             assert!(marks.is_tool_call(), "{payload}");
         }
+    }
+
+    #[test]
+    fn a_response_is_known_by_its_subtype_wherever_that_of_a_call_is() {
+        let responds = |payload: &str, beside: Option<&RawValue>, subtype: Option<&str>| {
+            let payload = RawValue::from_string(payload.to_owned()).unwrap();
+            let marks = MessageMarks {
+                msg_subtype: subtype,
+                headers: beside,
+                payload: Some(&payload),
+                encrypted: true,
+                ..MessageMarks::default()
+            };
+            marks.is_tool_response()
+        };
+        let mark = to_raw_value(&json!({ "msg_subtype": "artifact_response" })).unwrap();
+        assert!(responds("{}", None, Some("artifact_response")));
+        assert!(responds("{}", Some(&mark), None));
+        assert!(responds(r#"{"protected_headers":{"msg_subtype":"artifact\u005fresponse"}}"#, None, None));
+        assert!(!responds(r#"{"text":"artifact_response","msg_subtype":"artifact_response"}"#, None, None));
+        assert!(!responds(r#"{"headers":{"msg_subtype":"artifact_tool_call"}}"#, None, Some("text")));
     }
 
     #[test]

@@ -5,12 +5,14 @@
 //! no gaps and each is given once, and nobody waits for somebody's comparison.
 
 use super::checks::{check_description, check_mode, check_name, check_url};
+use super::proof::{CheckedProof, WebhookClaim};
 use super::record::record;
 use super::tokens::new_webhook_secret;
 use crate::callers::calling_aid;
 use crate::consent::manifests::{self, DecidedChange};
 use crate::consent::notices::Notices;
-use crate::store::agents::{self, AgentRow};
+use crate::store::agents::{self, AgentRow, WriteTx};
+use crate::store::attempts::forget_attempts;
 use crate::store::touch_document;
 use crate::{AgentService, Error};
 use kernel::{Aid, Caller, RpcError, codes};
@@ -22,12 +24,20 @@ use std::sync::Arc;
 /// one is the first each time.
 const MOST_ATTEMPTS: usize = 64;
 
+/// What is to be changed.
+struct AgentChange<'a> {
+    params: &'a Update,
+    manifest: Option<&'a Arc<Manifest>>,
+    agreed: Option<&'a CheckedProof<'a>>,
+}
+
 /// What was stored.
 struct UpdatedAgent {
     row: AgentRow,
     change: Option<ManifestChange>,
     webhook_secret: Option<String>,
     in_directory: bool,
+    is_marked: bool,
 }
 
 impl AgentService {
@@ -38,11 +48,14 @@ impl AgentService {
     ) -> Result<UpdatedAgentRecord, Error> {
         let owner = calling_aid(&caller)?;
         self.check_changes(&params)?;
-        let manifest = self.accept_manifest(&caller, params.capability_manifest.take()).await?;
+        let manifest = params.capability_manifest.take();
+        let agreed = self.agreed_webhook(owner, &params).await?;
+        let manifest = self.accept_manifest(&caller, manifest).await?;
 
-        let updated = self.change(&caller, owner, &params, manifest.as_ref()).await?;
+        let change = AgentChange { params: &params, manifest: manifest.as_ref(), agreed: agreed.as_ref() };
+        let updated = self.change(&caller, owner, &change).await?;
 
-        if updated.change.is_some() {
+        if updated.change.is_some() || updated.is_marked {
             self.outboxes.wake();
         }
         if updated.in_directory {
@@ -54,6 +67,21 @@ impl AgentService {
             webhook_secret: updated.webhook_secret,
             warnings: manifest.as_deref().and_then(manifests::notes),
         })
+    }
+
+    /// Whether the key of the AID has signed for the URL, if it is said so.
+    async fn agreed_webhook<'a>(
+        &self,
+        owner: &Aid,
+        params: &'a Update,
+    ) -> Result<Option<CheckedProof<'a>>, Error> {
+        let Some(proof) = &params.webhook_proof else { return Ok(None) };
+        let found = self.store.agent(&params.id).await?;
+        let before = found.ok_or_else(|| Error::NoAgentRecord(params.id.clone()))?;
+        check_writer(&before, owner, params)?;
+        let url = params.webhook_url.as_ref().unwrap_or(&before.webhook_url).as_deref();
+        let claim = WebhookClaim { proof, aid: &before.aid, url };
+        Ok(Some(self.check_webhook_proof(claim, owner).await?))
     }
 
     fn check_changes(&self, params: &Update) -> Result<(), Error> {
@@ -71,18 +99,18 @@ impl AgentService {
         &self,
         caller: &Caller,
         owner: &Aid,
-        params: &Update,
-        manifest: Option<&Arc<Manifest>>,
+        wanted: &AgentChange<'_>,
     ) -> Result<UpdatedAgent, Error> {
+        let params = wanted.params;
         for _ in 0..MOST_ATTEMPTS {
             let mut decided = None;
-            if let Some(new) = manifest {
+            if let Some(new) = wanted.manifest {
                 let found = self.store.agent(&params.id).await?;
                 let before = found.ok_or_else(|| Error::NoAgentRecord(params.id.clone()))?;
                 check_writer(&before, owner, params)?;
                 decided = self.decide(caller, &before, new).await?;
             }
-            if let Some(updated) = self.store_changes(owner, params, manifest, decided).await? {
+            if let Some(updated) = self.store_changes(caller, wanted, decided).await? {
                 return Ok(updated);
             }
         }
@@ -93,16 +121,18 @@ impl AgentService {
     /// None if the manifest is another one by now than the one that was compared with.
     async fn store_changes(
         &self,
-        owner: &Aid,
-        params: &Update,
-        manifest: Option<&Arc<Manifest>>,
+        caller: &Caller,
+        wanted: &AgentChange<'_>,
         decided: Option<DecidedChange>,
     ) -> Result<Option<UpdatedAgent>, Error> {
+        let AgentChange { params, manifest, agreed } = *wanted;
         let now = self.clock.now_ms();
         let mut tx = self.store.begin().await?;
         let found = agents::lock(&mut tx, &params.id).await?;
         let before = found.ok_or_else(|| Error::NoAgentRecord(params.id.clone()))?;
-        check_writer(&before, owner, params)?;
+        check_writer(&before, calling_aid(caller)?, params)?;
+        let payer = self.store.account.payer(caller.calling_agent()?);
+        let charge = self.store.account.before(&mut tx, payer).await?;
         let mut row = changed(&before, params)?;
         let webhook_secret = match row.webhook_url.is_some() && row.webhook_secret.is_none() {
             true => Some(new_webhook_secret(&self.ids)),
@@ -110,6 +140,9 @@ impl AgentService {
         };
         row.webhook_secret = webhook_secret.clone().or(row.webhook_secret);
         row.updated_at = now;
+        if let Some(agreed) = agreed {
+            agreed.apply(&mut tx, &mut row).await?;
+        }
 
         // The same manifest again is no change, so a writer that repeats a call counts once.
         let new = manifest.filter(|new| before.manifest_hash.as_deref() != Some(new.hash()));
@@ -125,8 +158,22 @@ impl AgentService {
             change = Some(decided.change);
         }
         agents::write(&mut tx, &row).await?;
+        self.store.account.charge(&mut tx, charge).await?;
+        let is_marked = self.mark_webhook(&mut tx, &before, &row).await?;
         self.store.commit(tx).await?;
-        Ok(Some(UpdatedAgent { row, change, webhook_secret, in_directory }))
+        Ok(Some(UpdatedAgent { row, change, webhook_secret, in_directory, is_marked }))
+    }
+
+    /// Has the device of the webhook made or removed, and messages sent to another URL at once, where that is what changed.
+    async fn mark_webhook(&self, tx: &mut WriteTx, before: &AgentRow, row: &AgentRow) -> Result<bool, Error> {
+        let is_same = before.has_webhook_device() == row.has_webhook_device()
+            && before.messages_url() == row.messages_url();
+        if is_same {
+            return Ok(false);
+        }
+        forget_attempts(tx, &row.aid).await?;
+        self.outboxes.mark_device(tx, &row.aid, &row.owner, row.updated_at).await?;
+        Ok(true)
     }
 }
 
@@ -165,6 +212,10 @@ fn changed(before: &AgentRow, params: &Update) -> Result<AgentRow, Error> {
     }
     if row.connection_mode == "webhook" && row.webhook_url.is_none() {
         return Err(Error::Bad("connection mode webhook needs a webhook_url"));
+    }
+    if row.connection_mode != "webhook" {
+        // Whoever comes back to this mode asks the key again.
+        row.webhook_agreed = None;
     }
     Ok(row)
 }

@@ -16,6 +16,8 @@ use std::collections::BTreeSet;
 
 /// The most scopes that a manifest may declare.
 const MOST_SCOPES: usize = 64;
+/// The id of a scope: 32 characters on each side of its colon.
+const SCOPE_BYTES: usize = 65;
 
 /// Takes what is not declared any more out of all grants, and marks those whose users have to be asked.
 pub(super) async fn apply(
@@ -81,6 +83,10 @@ fn after_change(row: &RelationRow, decided: &DecidedChange, now: i64) -> Option<
 pub(super) fn granted(facts: &ConsentFacts, wanted: Vec<String>) -> Result<Vec<String>, Error> {
     if wanted.len() > MOST_SCOPES {
         return Err(Error::Bad("granted_scopes must have 64 scopes at most"));
+    }
+    // No manifest declares a longer one, and those that are not declared are repeated in the answer.
+    if wanted.iter().any(|scope| scope.len() > SCOPE_BYTES) {
+        return Err(Error::Bad("a scope in granted_scopes must have 65 bytes at most"));
     }
     let wanted: BTreeSet<String> = wanted.into_iter().collect();
     let declared: BTreeSet<&str> = facts.scopes.iter().map(String::as_str).collect();

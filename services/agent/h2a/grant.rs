@@ -16,9 +16,11 @@ impl AgentService {
     pub(crate) async fn grant(
         self: Arc<Self>,
         caller: Caller,
-        params: Grant,
+        mut params: Grant,
     ) -> Result<GrantedRelation, Error> {
         let (user, now) = (calling_aid(&caller)?, self.clock.now_ms());
+        // Written out also where it is passed on: a domain of an earlier build requires it.
+        let granted_scopes = params.granted_scopes.get_or_insert_default().clone();
         if let Some(there) = self.at_its_domain(&caller, &params.agent_id, &params).await? {
             return Ok(there);
         }
@@ -26,7 +28,7 @@ impl AgentService {
         // Locked, so that the manifest is the one that the grant is stored with, and a user begins one relation and not two.
         let found = agents::lock(&mut tx, &params.agent_id).await?;
         let agent = found.ok_or(Error::NoAgentRecord(params.agent_id))?;
-        let scopes = scopes_json(granted(&ConsentFacts::stored(&agent)?, params.granted_scopes)?);
+        let scopes = scopes_json(granted(&ConsentFacts::stored(&agent)?, granted_scopes)?);
         if let Some(open) = relations::open_with(&mut tx, &agent.id, user.as_str()).await? {
             return match open.status == "active" && open.granted_scopes == scopes {
                 true => Ok(GrantedRelation { relation: shown(open), created: false }),
@@ -50,7 +52,10 @@ impl AgentService {
             created_at: now,
             updated_at: now,
         };
+        let payer = self.store.account.payer(caller.calling_agent()?);
+        let charge = self.store.account.before(&mut tx, payer).await?;
         relations::put(&mut tx, &relation).await?;
+        self.store.account.charge(&mut tx, charge).await?;
         let notices = Notices { outboxes: &self.outboxes, ids: &self.ids, now };
         notices.relation_changed(&mut tx, &agent, &relation, RelationStep::Established).await?;
         self.store.commit(tx).await?;

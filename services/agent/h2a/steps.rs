@@ -51,7 +51,7 @@ impl AgentService {
     }
 
     /// Takes a relation a step further, and tells both sides of it.
-    pub(super) async fn take_step(
+    pub(crate) async fn take_step(
         &self,
         found: RelationRow,
         step: RelationStep,

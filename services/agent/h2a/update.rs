@@ -44,7 +44,10 @@ impl AgentService {
         relation.reauth_manifest_version = None;
         relation.reauth_scopes = "[]".to_owned();
         relation.updated_at = now;
+        let payer = self.store.account.payer(caller.calling_agent()?);
+        let charge = self.store.account.before(&mut tx, payer).await?;
         relations::put(&mut tx, &relation).await?;
+        self.store.account.charge(&mut tx, charge).await?;
         let notices = Notices { outboxes: &self.outboxes, ids: &self.ids, now };
         notices.relation_changed(&mut tx, &agent, &relation, RelationStep::Updated).await?;
         self.store.commit(tx).await?;

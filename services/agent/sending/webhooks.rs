@@ -4,13 +4,13 @@ use super::signature::signature;
 use crate::AgentService;
 use crate::settings::WebhookSettings;
 use kernel::{OutboxPage, OutboxRow, OutboxSender, PageOutcome, RowEnd};
-use outbound::{AddressRequests, OutboundClient, OutboundError, OutboundUrl};
+use outbound::{AddressRequests, OutboundAnswer, OutboundClient, OutboundError, OutboundUrl};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a webhook waits for its next turn to whose address enough requests go now.
-const BUSY_WAIT: Duration = Duration::from_secs(1);
+pub(super) const BUSY_WAIT: Duration = Duration::from_secs(1);
 /// What is kept of a reason.
 const MOST_ERROR: usize = 300;
 
@@ -22,8 +22,16 @@ pub(crate) struct WebhookRequest {
     pub body: String,
 }
 
-/// The status of the answer, or why there is none.
-pub(crate) type WebhookAnswer = Pin<Box<dyn Future<Output = Result<u16, OutboundError>> + Send>>;
+/// The answer, or why there is none.
+pub(crate) type WebhookAnswer = Pin<Box<dyn Future<Output = Result<OutboundAnswer, OutboundError>> + Send>>;
+
+/// Where the requests to an agent's webhook go, and what signs them.
+#[derive(Clone, Copy)]
+pub(crate) struct WebhookTarget<'a> {
+    pub agent_id: &'a str,
+    pub url: &'a str,
+    pub secret: &'a str,
+}
 
 pub(crate) trait WebhookSender: Send + Sync {
     fn post(&self, post: WebhookRequest) -> WebhookAnswer;
@@ -72,22 +80,16 @@ impl AgentService {
         let Some(agent) = self.store.agent(agent_id).await? else {
             return Ok(given_up("the agent was removed"));
         };
-        let (Some(url), Some(secret)) = (agent.webhook_url, &agent.webhook_secret) else {
+        let (Some(url), Some(secret)) = (&agent.webhook_url, &agent.webhook_secret) else {
             self.store.set_webhook_unreachable(agent_id, true).await?;
-            return Ok(given_up("the agent has no webhook any more"));
+            return Ok(given_up("the agent no longer has a webhook"));
         };
-        let timestamp = self.clock.now_seconds();
-        let headers = vec![
-            ("x-hashee-signature", signature(secret, timestamp, &row.key, &row.data)),
-            ("x-hashee-timestamp", timestamp.to_string()),
-            ("x-hashee-delivery-id", row.key.clone()),
-            ("x-hashee-agent-id", agent.id),
-        ];
-        let answer = self.sender.post(WebhookRequest { url, headers, body: row.data.clone() }).await;
+        let target = WebhookTarget { agent_id: &agent.id, url, secret };
+        let answer = self.post(target, &row.key, row.data.clone()).await;
         if matches!(answer, Err(OutboundError::Busy)) {
             return Ok(PageOutcome::postponed(BUSY_WAIT));
         }
-        let Some(error) = failure(answer) else {
+        let Some(error) = failure(&answer) else {
             self.store.set_webhook_unreachable(agent_id, false).await?;
             return Ok(PageOutcome::settled(row.settled(RowEnd::Delivered)));
         };
@@ -97,13 +99,30 @@ impl AgentService {
         }
         Ok(PageOutcome::failed(error))
     }
+
+    /// Sends one signed request.
+    pub(crate) async fn post(
+        &self,
+        target: WebhookTarget<'_>,
+        delivery_id: &str,
+        body: String,
+    ) -> Result<OutboundAnswer, OutboundError> {
+        let timestamp = self.clock.now_seconds();
+        let headers = vec![
+            ("x-hashee-signature", signature(target.secret, timestamp, delivery_id, &body)),
+            ("x-hashee-timestamp", timestamp.to_string()),
+            ("x-hashee-delivery-id", delivery_id.to_owned()),
+            ("x-hashee-agent-id", target.agent_id.to_owned()),
+        ];
+        self.sender.post(WebhookRequest { url: target.url.to_owned(), headers, body }).await
+    }
 }
 
 /// Why an answer does not count as delivered.
-fn failure(answer: Result<u16, OutboundError>) -> Option<String> {
+pub(crate) fn failure(answer: &Result<OutboundAnswer, OutboundError>) -> Option<String> {
     match answer {
-        Ok(200..=299) => None,
-        Ok(status) => Some(format!("it was answered with {status}")),
+        Ok(OutboundAnswer { status: 200..=299, .. }) => None,
+        Ok(OutboundAnswer { status, .. }) => Some(format!("it was answered with {status}")),
         Err(error) => {
             tracing::debug!("a webhook cannot be called: {error}");
             Some(error.for_owner().chars().take(MOST_ERROR).collect())
@@ -118,11 +137,12 @@ mod tests {
     #[test]
     fn only_a_status_of_success_is_a_delivery_and_a_reason_is_short() {
         for status in [200, 204, 299] {
-            assert_eq!(failure(Ok(status)), None);
+            assert_eq!(failure(&Ok(OutboundAnswer { status, ..Default::default() })), None);
         }
         for status in [100, 302, 404, 503] {
-            assert_eq!(failure(Ok(status)), Some(format!("it was answered with {status}")));
+            let answer = Ok(OutboundAnswer { status, ..Default::default() });
+            assert_eq!(failure(&answer), Some(format!("it was answered with {status}")));
         }
-        assert_eq!(failure(Err(OutboundError::Network("x".repeat(1000)))), Some("x".repeat(300)));
+        assert_eq!(failure(&Err(OutboundError::Network("x".repeat(1000)))), Some("x".repeat(300)));
     }
 }

@@ -4,6 +4,7 @@
 //! manifest that is stored at that moment. On SQLite there is one writer.
 
 use super::Store;
+use kernel::sha256_hex;
 use sqlx::any::AnyArguments;
 use sqlx::query::Query;
 use sqlx::{Any, Transaction};
@@ -22,6 +23,8 @@ pub(crate) struct AgentRow {
     pub webhook_url: Option<String>,
     pub webhook_secret: Option<String>,
     pub webhook_unreachable: i64,
+    /// The hash of the URL to which the key of the AID has agreed.
+    pub webhook_agreed: Option<String>,
     pub token_hash: String,
     /// The canonical text.
     pub manifest: Option<String>,
@@ -33,6 +36,19 @@ pub(crate) struct AgentRow {
     pub consent_facts: Option<String>,
     pub created_at: i64,
     pub updated_at: i64,
+}
+
+impl AgentRow {
+    /// Whether the AID has a device for its webhook: the mode is that, and its key has agreed to some URL since.
+    pub fn has_webhook_device(&self) -> bool {
+        self.connection_mode == "webhook" && self.webhook_agreed.is_some()
+    }
+
+    /// Where the messages of the AID are sent: to the URL to which its key has agreed, and to no other.
+    pub fn messages_url(&self) -> Option<&str> {
+        let url = self.webhook_url.as_deref().filter(|_| self.has_webhook_device())?;
+        (self.webhook_agreed == Some(sha256_hex(url))).then_some(url)
+    }
 }
 
 impl Store {
@@ -48,7 +64,7 @@ impl Store {
     pub async fn agent(&self, id: &str) -> sqlx::Result<Option<AgentRow>> {
         sqlx::query_as::<Any, AgentRow>(
             "SELECT id, aid, owner, name, description, connection_mode, health_check_url, webhook_url, webhook_secret,
-                 webhook_unreachable, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, consent_facts,
+                 webhook_unreachable, webhook_agreed, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, consent_facts,
                  created_at, updated_at
              FROM agent WHERE id = $1 OR aid = $1",
         )
@@ -86,7 +102,7 @@ impl Store {
     pub async fn agents_of(&self, owner: &str, after: &str, limit: i64) -> sqlx::Result<Vec<AgentRow>> {
         sqlx::query_as::<Any, AgentRow>(
             "SELECT id, aid, owner, name, description, connection_mode, health_check_url, webhook_url, NULL AS webhook_secret,
-                 webhook_unreachable, token_hash, NULL AS manifest, manifest_version, manifest_hash, NULL AS manifest_facts,
+                 webhook_unreachable, webhook_agreed, token_hash, NULL AS manifest, manifest_version, manifest_hash, NULL AS manifest_facts,
                  NULL AS consent_facts, created_at, updated_at
              FROM agent WHERE owner = $1 AND id > $2 ORDER BY id LIMIT $3",
         )
@@ -109,7 +125,7 @@ pub(crate) async fn lock(tx: &mut WriteTx, id: &str) -> sqlx::Result<Option<Agen
     sqlx::query_as::<Any, AgentRow>(
         "UPDATE agent SET updated_at = updated_at WHERE id = $1 OR aid = $1
          RETURNING id, aid, owner, name, description, connection_mode, health_check_url, webhook_url, webhook_secret,
-             webhook_unreachable, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, consent_facts, created_at,
+             webhook_unreachable, webhook_agreed, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, consent_facts, created_at,
              updated_at",
     )
     .bind(id)
@@ -146,9 +162,9 @@ pub(crate) async fn use_proof(
 
 pub(crate) async fn insert(tx: &mut WriteTx, row: &AgentRow) -> sqlx::Result<()> {
     let insert = "INSERT INTO agent (id, name, description, connection_mode, health_check_url, webhook_url, webhook_secret,
-             webhook_unreachable, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, consent_facts, updated_at,
-             aid, owner, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
+             webhook_unreachable, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, consent_facts, webhook_agreed,
+             updated_at, aid, owner, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
     with_changeable(insert, row)
         .bind(row.aid.as_str())
         .bind(row.owner.as_str())
@@ -162,13 +178,13 @@ pub(crate) async fn insert(tx: &mut WriteTx, row: &AgentRow) -> sqlx::Result<()>
 pub(crate) async fn write(tx: &mut WriteTx, row: &AgentRow) -> sqlx::Result<()> {
     let update = "UPDATE agent SET name = $2, description = $3, connection_mode = $4, health_check_url = $5, webhook_url = $6,
              webhook_secret = $7, webhook_unreachable = $8, token_hash = $9, manifest = $10, manifest_version = $11,
-             manifest_hash = $12, manifest_facts = $13, consent_facts = $14, updated_at = $15
+             manifest_hash = $12, manifest_facts = $13, consent_facts = $14, webhook_agreed = $15, updated_at = $16
          WHERE id = $1";
     with_changeable(update, row).execute(&mut **tx).await?;
     Ok(())
 }
 
-/// A statement whose first 15 parameters are the id and everything that can change.
+/// A statement whose first 16 parameters are the id and everything that can change.
 fn with_changeable<'q>(statement: &'static str, row: &'q AgentRow) -> Query<'q, Any, AnyArguments> {
     sqlx::query(statement)
         .bind(row.id.as_str())
@@ -185,6 +201,7 @@ fn with_changeable<'q>(statement: &'static str, row: &'q AgentRow) -> Query<'q, 
         .bind(row.manifest_hash.as_deref())
         .bind(row.manifest_facts.as_deref())
         .bind(row.consent_facts.as_deref())
+        .bind(row.webhook_agreed.as_deref())
         .bind(row.updated_at)
 }
 

@@ -1,13 +1,17 @@
 //! Every SQL statement of `agent.*`.
 //!
-//! A write takes the next position first. On PostgreSQL this locks the counter until the commit, so positions are committed
-//! in their order and without gaps, and what a write reads after that no other write can change: condition and write are one
-//! step. On SQLite there is one writer.
+//! A write of a document takes the next position before it reads. On PostgreSQL this locks the counter until the commit, so positions
+//! are committed in their order and without gaps, and what a write reads after that no other write can change: condition and write
+//! are one step. On SQLite there is one writer.
+//!
+//! Who locks several things takes the row of a registered agent first, then the account of who pays, then the counter.
 
 pub(super) mod agents;
+pub(super) mod attempts;
+pub(super) mod keeping;
 pub(super) mod relations;
 
-use kernel::{Db, Tally};
+use kernel::{Account, AccountFull, ChargeError, Db, Payer, Tally};
 use sqlx::{Any, Transaction};
 use std::sync::Arc;
 
@@ -34,6 +38,8 @@ pub(super) enum AgentMdWrite {
     Unsigned,
     /// There was nothing to remove.
     Absent,
+    /// Its agent keeps too much already.
+    Full(AccountFull),
 }
 
 /// A document that was checked and is to be stored.
@@ -43,6 +49,7 @@ pub(super) struct NewAgentMd<'a> {
     pub etag: &'a str,
     pub signed: bool,
     pub now: i64,
+    pub payer: Payer,
 }
 
 /// What is known of a stored document without reading it.
@@ -70,6 +77,7 @@ pub(super) struct ChangeRow {
 pub(super) struct Store {
     db: Db,
     tally: Arc<Tally>,
+    pub account: Account,
 }
 
 impl Condition {
@@ -95,8 +103,12 @@ impl Condition {
 }
 
 impl Store {
-    pub fn new(db: Db, tally: Arc<Tally>) -> Store {
-        Store { db, tally }
+    pub fn new(db: Db, tally: Arc<Tally>, account: Account) -> Store {
+        Store { db, tally, account }
+    }
+
+    pub fn db(&self) -> &Db {
+        &self.db
     }
 
     pub async fn get(&self, aid: &str) -> sqlx::Result<Option<(String, String, i64)>> {
@@ -110,6 +122,7 @@ impl Store {
     pub async fn put(&self, new: &NewAgentMd<'_>, condition: &Condition) -> sqlx::Result<AgentMdWrite> {
         let commit = async {
             let mut tx = self.db.write().await?;
+            let charge = self.account.before(&mut tx, new.payer.clone()).await?;
             let position = next_position(&mut tx).await?;
             let stored = version(&mut tx, new.aid).await?;
             if !condition.holds(stored.as_ref().map(|stored| stored.etag.as_str())) {
@@ -137,6 +150,11 @@ impl Store {
             .execute(&mut *tx)
             .await?;
             record(&mut tx, position, new.aid, "upsert", new.now).await?;
+            match self.account.charge(&mut tx, charge).await {
+                Ok(()) => {}
+                Err(ChargeError::Full(full)) => return Ok(AgentMdWrite::Full(full)),
+                Err(ChargeError::Store(error)) => return Err(error),
+            }
             tx.commit().await?;
             Ok(AgentMdWrite::Written)
         };
@@ -161,7 +179,9 @@ impl Store {
 
     /// The position of the last change.
     pub async fn head(&self) -> sqlx::Result<i64> {
-        self.state("position").await
+        sqlx::query_scalar("SELECT value FROM agent_state WHERE name = 'position'")
+            .fetch_one(self.db.read())
+            .await
     }
 
     /// The changes after one position and up to another, each with the document and the manifest as they are now: one statement
@@ -179,24 +199,6 @@ impl Store {
         .bind(limit)
         .fetch_all(self.db.read())
         .await
-    }
-
-    /// Agents that were revoked before this second are done with.
-    pub async fn revoked_since(&self) -> sqlx::Result<i64> {
-        self.state("revoked_since").await
-    }
-
-    /// Several processes may do the same work: the time never goes back.
-    pub async fn set_revoked_since(&self, seconds: i64) -> sqlx::Result<()> {
-        let query =
-            sqlx::query("UPDATE agent_state SET value = $1 WHERE name = 'revoked_since' AND value < $1");
-        self.db.counted(query.bind(seconds).execute(self.db.write_alone())).await?;
-        Ok(())
-    }
-
-    async fn state(&self, name: &str) -> sqlx::Result<i64> {
-        let query = sqlx::query_scalar("SELECT value FROM agent_state WHERE name = $1");
-        query.bind(name).fetch_one(self.db.read()).await
     }
 }
 

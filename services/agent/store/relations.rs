@@ -124,6 +124,16 @@ impl Store {
         let gone = self.db.counted(query.bind(before).execute(self.db.write_alone())).await?;
         Ok(gone.rows_affected())
     }
+
+    /// Removes some of the revoked relations of a user, and gives how many.
+    pub async fn remove_relations_of(&self, user: &str) -> sqlx::Result<u64> {
+        let query = sqlx::query(
+            "DELETE FROM relation WHERE id IN (
+                 SELECT id FROM relation WHERE user_aid = $1 AND status = 'revoked' ORDER BY id LIMIT $2)",
+        );
+        let gone = self.db.counted(query.bind(user).bind(PAGE).execute(self.db.write_alone())).await?;
+        Ok(gone.rows_affected())
+    }
 }
 
 /// The relation, in a transaction that has locked its agent.

@@ -15,7 +15,7 @@ async fn send(
     path: &str,
     body: &str,
 ) -> TestAnswer {
-    let caller = who.map_or(Caller::Unauthenticated, TestAgent::by_token);
+    let caller = who.map_or(Caller::Unauthenticated(None), TestAgent::by_token);
     let request = Request::builder().method(verb).uri(path);
     agents.test.http_with("agent", &caller, request, body).await
 }
@@ -31,7 +31,7 @@ async fn send_as_agent(agents: &TestAgents, token: &str, verb: &str, path: &str,
         }
         Err(error) => {
             assert_eq!(error.kind(), "token_invalid");
-            Caller::Unauthenticated
+            Caller::Unauthenticated(None)
         }
     };
     agents.test.http_with("agent", &caller, Request::builder().method(verb).uri(path), body).await

@@ -32,7 +32,7 @@ async fn over_http_everybody_reads_and_the_agent_itself_writes() {
     let content = signed(&test, &alice, &alice.aid, "text");
     let put =
         async |caller: Caller| test.http_with("agent", &caller, request("PUT", &alice.aid), &content).await;
-    let refused = put(Caller::Unauthenticated).await;
+    let refused = put(Caller::Unauthenticated(None)).await;
     assert_eq!((refused.status, refused.header("www-authenticate")), (401, "Bearer"));
     assert_eq!(put(carol.by_token()).await.status, 403);
     let published = put(alice.by_token()).await;
@@ -41,7 +41,7 @@ async fn over_http_everybody_reads_and_the_agent_itself_writes() {
         (200, published.json()["etag"].as_str().unwrap())
     );
 
-    let nobody = &Caller::Unauthenticated;
+    let nobody = &Caller::Unauthenticated(None);
     let multi = || request("GET", &alice.aid).header("x-aun-signature-format", "multi-v1");
     let read = test.http("agent", nobody, multi()).await;
     assert_eq!((read.status, read.text()), (200, &*content));
@@ -59,7 +59,7 @@ async fn over_http_everybody_reads_and_the_agent_itself_writes() {
 async fn an_agent_removes_its_own_document_and_nobody_else_does() {
     let (test, alice, _) = published("text").await;
     let carol = test.register("carol").await;
-    let nobody = &Caller::Unauthenticated;
+    let nobody = &Caller::Unauthenticated(None);
     let delete = async |caller: &Caller, etag: Option<&str>| {
         let request = request("DELETE", &alice.aid);
         let request = match etag {
@@ -103,7 +103,7 @@ async fn what_is_wrong_with_a_document_is_said_with_its_status() {
 #[tokio::test]
 async fn a_browser_gets_a_page_and_everybody_else_the_document() {
     let (test, alice, content) = published("# Hello\n\n<script>alert(1)</script>").await;
-    let nobody = &Caller::Unauthenticated;
+    let nobody = &Caller::Unauthenticated(None);
     let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
     let page = test.http("agent", nobody, front_page(&alice.aid, browser)).await;
     assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"));

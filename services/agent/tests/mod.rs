@@ -1,16 +1,18 @@
 //! Publishing: what is refused, signatures, and concurrent changes.
 
+mod agent_removal;
 mod changes;
 mod envelopes;
 mod http;
 mod peers;
+mod public;
 mod registry;
 mod relations;
-mod revocations;
 mod sending;
 mod support;
 mod taken_over;
 mod versions;
+mod webhook_messages;
 
 use certs::Certificate;
 use kernel::{Caller, RpcError};
@@ -78,7 +80,7 @@ async fn a_document_whose_signature_does_not_verify_is_refused() {
         (good.replace("text", "tex2"), 400),
         (signed(&test, &carol, &alice.aid, "text"), 400),
         (signed(&test, &carol, &carol.aid, "text"), 403),
-        (good.replace("version: \"1.0.0\"", "version: one"), 400),
+        (good.replace("version: \"1.0.0\"", "version: one two"), 400),
         (good.replace("version:", "tags: [!!str x]\nversion:"), 400),
         (format!("{good}\0"), 400),
         (signed(&test, &alice, &alice.aid, "password: hunter2222"), 422),
@@ -141,6 +143,26 @@ async fn a_document_with_a_secret_is_refused_with_a_word_of_its_own() {
     let error = put(&test, &alice.aid, &content, json!({})).await.unwrap_err();
     assert_eq!((status(&error), error.data("kind")), (422, Some(&json!("secret_detected"))));
     assert!(error.to_string().starts_with("line 8 has what looks like a private key"), "{error}");
+}
+
+#[tokio::test]
+async fn a_version_that_not_every_client_reads_is_stored_with_a_warning() {
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
+    let alice = test.register("alice").await;
+    let document = |version: &str| {
+        format!("---\naid: {}\nname: a\ntype: agent\nversion: {version}\n---\n# a\n", alice.aid)
+    };
+    for version in ["1.10", "v1.0.0", "1.0.0-rc1", "2026-11-01"] {
+        let published = put(&test, &alice.aid, &document(version), json!({})).await.unwrap();
+        let [warning] = published["warnings"].as_array().unwrap().as_slice() else { panic!("{published}") };
+        assert_eq!(warning["path"], "/version");
+        let message = warning["message"].as_str().unwrap();
+        assert!(message.contains(&format!("{version:?}")) && message.contains("fastaun 0.5.25"), "{message}");
+        let got = test.inside("agent.get_agent_md", json!({ "aid": alice.aid, "multi": true })).await;
+        assert_eq!(got["content"], document(version), "as it was written");
+    }
+    let published = put(&test, &alice.aid, &document("1.10.0"), json!({})).await.unwrap();
+    assert!(published.get("warnings").is_none(), "{published}");
 }
 
 #[tokio::test]

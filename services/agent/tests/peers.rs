@@ -1,7 +1,7 @@
 //! Agents and users of other domains: calls go to the domain of the agent, and events to the domain of the user.
 
 use super::support::{TestAgents, with_required_member};
-use kernel::{Aid, Caller, CallingAgent, Relayed, Rpc, RpcError, Service};
+use kernel::{AgentRemoval, Aid, Caller, CallingAgent, Relayed, Rpc, RpcError, Service};
 use parking_lot::Mutex;
 use proto_schemas::requests::gateway::{DispatchEvent, FederatedEvent, ForwardFederation, ForwardedCall};
 use serde_json::value::to_raw_value;
@@ -38,7 +38,8 @@ async fn with_gateway() -> (TestAgents, Arc<RecordingGateway>) {
     let (agents, gateway) = (TestAgents::open().await, Arc::<RecordingGateway>::default());
     let methods =
         Rpc::new(gateway.clone()).method(RecordingGateway::forward).method(RecordingGateway::dispatch);
-    agents.test.world.add(Service::new(&["gateway"], methods));
+    let removal = AgentRemoval::nothing_kept("it only records what it is asked");
+    agents.test.world.add(Service::new(&["gateway"], methods, removal));
     (agents, gateway)
 }
 
@@ -67,6 +68,18 @@ async fn a_call_about_an_agent_of_another_domain_goes_there() {
         assert_eq!(forward.caller_aid.as_ref().map(Aid::as_str), Some(agents.bob.aid.as_str()));
         assert_eq!(serde_json::from_str::<Value>(forward.params.get()).unwrap(), grant);
     }
+    // A domain of an earlier build requires the scopes, and says nothing of texts; another one may say what it likes.
+    agents.ok(&agents.bob, "h2a.grant", json!({ "agent_id": "helper.other.example" })).await;
+    let forwarded = gateway.forwards.lock().pop().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(forwarded.params.get()).unwrap()["granted_scopes"], json!([]));
+    let about = json!({ "id": "helper.other.example" });
+    let mut theirs = agents.ok(&agents.bob, "agent.get", json!({ "id": id })).await;
+    theirs["agent"]["scope_texts"] =
+        json!({ "filesystem:read": { "en": { "label": "Nothing", "description": "" } } });
+    *gateway.answer.lock() = theirs;
+    let read = agents.ok(&agents.bob, "agent.get", about).await;
+    assert_eq!(read["agent"]["scope_texts"]["filesystem:read"]["en"]["label"], "Read local files");
+    gateway.forwards.lock().pop();
     *gateway.answer.lock() = json!("unreadable");
     let error =
         agents.call(&agents.bob, "agent.get", json!({ "id": "helper.other.example" })).await.unwrap_err();

@@ -195,15 +195,3 @@ async fn agents_are_listed_page_by_page() {
     assert_eq!((aids(&second), second.get("next_cursor")), (vec![agents.carol.aid.clone()], None));
     assert_eq!(agents.refused(alice, "agent.list", json!({ "cursor": "x" })).await, "INVALID_PARAMS");
 }
-
-#[tokio::test]
-async fn an_agent_that_was_revoked_is_not_registered_any_more() {
-    let agents = TestAgents::open().await;
-    let id = agents.agent().await;
-    let relation = agents.grant(&agents.bob, &id, &[]).await;
-    agents.test.inside("ca.revoke_cert", json!({ "aid": agents.alice.aid })).await;
-    agents.service.remove_revoked().await.unwrap();
-    assert_eq!(agents.refused(&agents.bob, "agent.get", json!({ "id": id })).await, "AGENT_NOT_FOUND");
-    let left = agents.ok(&agents.bob, "h2a.get", json!({ "id": relation })).await;
-    assert_eq!(left["relation"]["status"], "revoked");
-}

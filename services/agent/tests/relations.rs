@@ -18,6 +18,12 @@ async fn a_user_grants_what_the_agent_declares() {
         (Some(&json!(["shell:exec"])), Some(&json!(422)))
     );
 
+    // What is not declared is repeated in the answer, so it has a limit.
+    let long = format!("{}:{}", "s".repeat(32), "s".repeat(33));
+    assert_eq!(agents.refused(bob, "h2a.grant", grant(json!([long]))).await, "INVALID_PARAMS");
+    let longest = json!([long[1..]]);
+    assert_eq!(agents.refused(bob, "h2a.grant", grant(longest)).await, "SCOPE_NOT_DECLARED");
+
     let made = agents.ok(bob, "h2a.grant", grant(json!(["filesystem:read", "filesystem:read"]))).await;
     let relation = &made["relation"];
     assert_eq!((&made["created"], &relation["status"]), (&json!(true), &json!("active")));

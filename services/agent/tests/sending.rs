@@ -232,7 +232,7 @@ async fn an_owner_with_too_many_deliveries_reads_why_its_oldest_were_given_up() 
     let dead = &dead["deliveries"][0];
     assert_eq!(
         (&dead["status"], &dead["last_error"]),
-        (&json!("dead"), &json!("too many newer ones of its owner wait"))
+        (&json!("dead"), &json!("replaced: too many newer ones of its owner are waiting"))
     );
     let waiting = agents.ok(&agents.carol, "agent.deliveries", json!({ "id": other })).await;
     assert_eq!(waiting["deliveries"][0]["status"], "waiting", "another owner's");

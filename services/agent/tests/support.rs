@@ -1,10 +1,12 @@
 //! Agents, users and a webhook that does what a test wants.
 
 use crate::outboxes::USERS;
-use crate::sending::{UserEvents, WebhookAnswer, WebhookDeliveries, WebhookRequest, WebhookSender};
+use crate::sending::{
+    MessageDeliveries, UserEvents, WebhookAnswer, WebhookDeliveries, WebhookRequest, WebhookSender,
+};
 use crate::{AgentService, Settings, rpc};
-use kernel::{Aid, Delivery, DeviceId, PresentSession, RpcError, Service, SlotId};
-use outbound::OutboundError;
+use kernel::{AgentRemoval, Aid, Delivery, DeviceId, PresentSession, RpcError, Service, SlotId};
+use outbound::{OutboundAnswer, OutboundError};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -20,16 +22,21 @@ pub(super) const HANGS: u16 = 0;
 pub(super) struct TestWebhooks {
     pub posts: Mutex<Vec<WebhookRequest>>,
     pub answers: Mutex<HashMap<String, Result<u16, String>>>,
+    /// The header of every answer.
+    pub retry_after: Mutex<Option<String>>,
 }
 
 impl WebhookSender for TestWebhooks {
     fn post(&self, post: WebhookRequest) -> WebhookAnswer {
         let answer = self.answers.lock().get(&post.url).cloned().unwrap_or(Ok(200));
         self.posts.lock().push(post);
+        let retry_after = self.retry_after.lock().clone();
         Box::pin(async move {
             match answer {
                 Ok(HANGS) => pending().await,
-                other => other.map_err(OutboundError::Network),
+                other => {
+                    other.map(|status| OutboundAnswer { status, retry_after }).map_err(OutboundError::Network)
+                }
             }
         })
     }
@@ -64,11 +71,21 @@ impl TestAgents {
     }
 
     pub async fn with(settings: Settings) -> TestAgents {
-        let (test, webhooks) =
-            (TestWorld::with(&["ca", "auth"]).and(crate::open).await, Arc::<TestWebhooks>::default());
+        TestAgents::with_services(settings, &[]).await
+    }
+
+    pub async fn with_message_service() -> TestAgents {
+        TestAgents::with_services(Settings::default(), &["message"]).await
+    }
+
+    /// With these services beside those that are always there.
+    pub async fn with_services(settings: Settings, others: &[&str]) -> TestAgents {
+        let plan = TestWorld::with(&["ca", "auth"]).and(crate::open).and_with(others);
+        let (test, webhooks) = (plan.await, Arc::<TestWebhooks>::default());
         let service = AgentService::open_with(&test.world, &settings, webhooks.clone()).await.unwrap();
         let methods = rpc(service.clone());
-        test.world.add(Service::new(&["agent", "h2a"], methods));
+        let removal = AgentRemoval::nothing_kept("a test removes it by itself");
+        test.world.add(Service::new(&["agent", "h2a"], methods, removal));
         let (alice, bob, carol) =
             (test.register("alice").await, test.register("bobb").await, test.register("carol").await);
         TestAgents { test, service, webhooks, alice, bob, carol }
@@ -146,6 +163,21 @@ impl TestAgents {
         let (before, outbox) = (self.webhooks.posts.lock().len(), &self.service.outboxes.webhooks);
         for agent_id in outbox.due().await.unwrap() {
             outbox.send_to(&WebhookDeliveries(self.service.clone()), &agent_id).await;
+        }
+        self.webhooks.posts.lock().len() - before
+    }
+
+    /// Asks for what waits, and sends to webhooks the messages that are due; returns how many requests that were.
+    pub async fn deliver_messages(&self) -> usize {
+        self.service.mark_waiting().await.unwrap();
+        self.deliver_marked().await
+    }
+
+    /// Sends what is marked already.
+    pub async fn deliver_marked(&self) -> usize {
+        let (before, outbox) = (self.webhooks.posts.lock().len(), &self.service.outboxes.messages);
+        for aid in outbox.due().await.unwrap() {
+            outbox.send_to(&MessageDeliveries(self.service.clone()), &aid).await;
         }
         self.webhooks.posts.lock().len() - before
     }

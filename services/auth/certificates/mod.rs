@@ -4,3 +4,4 @@ mod download_cert;
 mod rekey;
 mod renew_cert;
 mod request_cert;
+mod revoke_cert;

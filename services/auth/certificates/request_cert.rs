@@ -22,7 +22,7 @@ impl AuthService {
         let given =
             [("request_id", &request_id), ("nonce", &nonce), ("signature", &signature), ("proof", &proof)];
         if let Some((name, _)) = given.iter().find(|(_, value)| value.is_empty()) {
-            return Err(Error::Param(format!("{name} must be given: begin with auth.aid_login1")));
+            return Err(Error::Param(format!("{name} is required: start with auth.aid_login1")));
         }
         // Begins with the method, unlike what a login or a rekey signs: none of them is good for another.
         let signed = format!("auth.request_cert:{nonce}:{}:{public_key}", curve.as_str());

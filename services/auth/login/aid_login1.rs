@@ -51,7 +51,9 @@ impl AuthService {
             return Err(Error::Certificate("it is not valid yet".to_owned()));
         }
         if now > known.not_after + GRACE_SECONDS {
-            return Err(Error::Certificate("it expired more than 90 days ago; register anew".to_owned()));
+            return Err(Error::Certificate(
+                "it expired more than 90 days ago: register the agent again".to_owned(),
+            ));
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ impl AuthService {
             return Err(Error::Expired);
         }
 
-        let access_token = self.access_token(&aid, after_revocation)?;
+        let access_token = self.access_token(&aid, after_revocation).await?;
         let login_key = certificate.public_key().fingerprint();
         let (refresh_token, row) = self.first_refresh_token(&aid, login_key, after_revocation);
 
@@ -36,7 +36,7 @@ impl AuthService {
             LoginOutcome::UsedBefore => return Err(Error::Nonce("it was used already")),
             LoginOutcome::Overtaken => {
                 return Err(Error::Nonce(
-                    "the agent's tokens were revoked meanwhile, begin again with auth.aid_login1",
+                    "the agent's tokens have been revoked: start again with auth.aid_login1",
                 ));
             }
         }

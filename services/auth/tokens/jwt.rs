@@ -2,6 +2,7 @@
 //!
 //! ring is the one provider of cryptography in this server; this file has the token format.
 
+use super::Network;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use certs::{Curve, Identity, PublicKey};
@@ -23,6 +24,9 @@ pub struct Claims {
     /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rev: Option<i64>,
+    /// From where the agent was registered, if it is new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub net: Option<Network>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -37,9 +41,9 @@ struct Header {
 pub enum JwtError {
     #[error("not a token of this server")]
     Malformed,
-    #[error("signed with a key this server does not use any more")]
+    #[error("signed with a key that this server no longer uses")]
     UnknownKey,
-    #[error("its signature is wrong")]
+    #[error("its signature is invalid")]
     Signature,
 }
 

@@ -42,7 +42,7 @@ impl AuthService {
             return Ok(refused("invalid_or_expired_refresh_token", &diagnostic));
         };
         let aid = Aid::parse(&aid)?;
-        let access_token = self.access_token(&aid, after_revocation)?;
+        let access_token = self.access_token(&aid, after_revocation).await?;
         Ok(RefreshResult {
             success: true,
             aid: Some(aid),

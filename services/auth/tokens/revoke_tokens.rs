@@ -11,13 +11,17 @@ impl AuthService {
         _: Caller,
         params: RevokeTokens,
     ) -> Result<RevokedTokens, Error> {
-        let RevokeTokens { aid } = params;
+        self.revoke_all_tokens(params.aid).await?;
+        Ok(RevokedTokens { revoked: true })
+    }
+
+    pub(crate) async fn revoke_all_tokens(&self, aid: String) -> sqlx::Result<()> {
         let revoked_at = self.store.revoke_tokens(&aid, self.clock.now_seconds()).await?;
 
         // Before gateways are told: whoever connects after they were is verified against it.
         self.remember_revocation(&aid, revoked_at);
         self.bus.signal(&TokensRevoked { aid, revoked_at });
-        Ok(RevokedTokens { revoked: true })
+        Ok(())
     }
 
     /// Of two revocations at once the later one counts, whichever gets here first.

@@ -36,6 +36,7 @@ impl AuthService {
             device_id: None,
             slot_id: None,
             tokens_revoked_at,
+            network: claims.net.map(|network| network.to_string()),
         })
     }
 

@@ -41,6 +41,7 @@ impl CaService {
             ClaimOutcome::Same(row) => Ok(self.issued(&row, true, None)),
             ClaimOutcome::OtherKey => Err(Error::OtherKey(row.aid)),
             ClaimOutcome::Revoked => Err(Error::NameRevoked(row.aid)),
+            ClaimOutcome::Kept => Err(Error::NameKept(row.aid)),
         }
     }
 }

@@ -79,7 +79,7 @@ impl CaService {
             None => match self.claims.submit(row.clone(), row.row.pem.len()).await? {
                 ClaimOutcome::New => Ok(Some(self.issued(&row.row, false, None))),
                 ClaimOutcome::Same(row) => Ok(Some(self.issued(&row, true, None))),
-                ClaimOutcome::OtherKey => Ok(None),
+                ClaimOutcome::OtherKey | ClaimOutcome::Kept => Ok(None),
                 ClaimOutcome::Revoked => Err(Error::NameRevoked(params.name.clone())),
             },
         }

@@ -36,12 +36,13 @@ impl CaService {
         Ok(issued.map(|oldest| (oldest + DAY * 1000 - now).max(1)))
     }
 
-    /// The certificate to be replaced: of this agent, and active.
+    /// The certificate to be replaced: of this agent, and active. One that lapsed is not: services may be removing what they keep for
+    /// its holder.
     pub(crate) async fn active(&self, aid: &Aid, serial: &str) -> Result<CertificateRow, Error> {
         let serial = certs::parse_serial(serial).ok_or_else(|| Error::NotFound(serial.to_owned()))?;
         let row = self.store.by_serial(&serial).await?;
         let row = row.filter(|row| row.aid == aid.as_str()).ok_or_else(|| Error::NotFound(serial.clone()))?;
-        if row.state != "active_signing" {
+        if row.state != "active_signing" || row.has_lapsed(self.clock.now_seconds()) {
             return Err(Error::Superseded(serial));
         }
         Ok(row)

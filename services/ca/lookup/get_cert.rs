@@ -50,7 +50,12 @@ impl CaService {
                 Some(digits) => self.store.by_fingerprint(&aid, &digits, key_purpose).await?,
                 None => None,
             },
-            None => self.store.current(&aid, params.curve.as_deref(), key_purpose).await?,
+            // Of a name that lapsed nobody is the holder.
+            None => self
+                .store
+                .current(&aid, params.curve.as_deref(), key_purpose)
+                .await?
+                .filter(|row| !row.has_lapsed(self.clock.now_seconds())),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Certificates that are revoked: by whom, and how others learn of it.
 
+pub(crate) mod ended_agents;
 pub(crate) mod get_crl;
 pub(crate) mod ocsp_query;
 pub(crate) mod revoke_cert;
-pub(crate) mod revoked_agents;

@@ -85,7 +85,7 @@ impl CaService {
                     tokio::time::sleep(EVERY).await;
                 }
                 Err(error) => {
-                    tracing::info!("tokens of revoked agents are revoked later: {error}");
+                    tracing::info!("tokens of revoked agents could not be revoked, will retry: {error}");
                     tokio::time::sleep(RETRY).await;
                 }
             }

@@ -90,26 +90,4 @@ impl Store {
                 .execute(self.db.write_alone());
         self.db.counted(removed).await.map(drop)
     }
-
-    /// Agents without a certificate that is not revoked, and their last revocation: those after this second and this AID,
-    /// or with the AID empty, from this second on.
-    pub async fn revoked_agents(
-        &self,
-        since: i64,
-        aid: &str,
-        limit: i64,
-    ) -> sqlx::Result<Vec<(String, i64)>> {
-        sqlx::query_as(
-            "SELECT c.aid, MAX(c.revoked_at) FROM certificates c
-             WHERE c.state = 'revoked' AND c.revoked_at >= $1 AND c.key_purpose NOT IN ('service', 'tls', 'login')
-                 AND NOT EXISTS (SELECT 1 FROM certificates o WHERE o.aid = c.aid AND o.state <> 'revoked')
-             GROUP BY c.aid HAVING MAX(c.revoked_at) > $1 OR c.aid > $2
-             ORDER BY MAX(c.revoked_at), c.aid LIMIT $3",
-        )
-        .bind(since)
-        .bind(aid)
-        .bind(limit)
-        .fetch_all(self.db.read())
-        .await
-    }
 }

@@ -7,6 +7,7 @@ use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
 use std::ops::Range;
 
 const DESCRIPTION_CHARS: usize = 100;
+const VERSION_CHARS: usize = 32;
 const AVATAR_CHARS: usize = 256;
 const MOST_TAGS: usize = 16;
 const TAG_CHARS: usize = 32;
@@ -30,6 +31,7 @@ pub struct FrontMatter {
     pub name: String,
     #[serde(rename = "type")]
     pub kind: String,
+    /// As it is written, with or without quotes: `1.10` is not 1.1.
     #[serde(default)]
     pub version: Option<String>,
     #[serde(default)]
@@ -121,7 +123,10 @@ impl FrontMatter {
         }
         if let Some(version) = self.version.as_ref().filter(|version| !is_version(version)) {
             let shown: String = version.chars().take(40).collect();
-            return Err(format!("version must be of the form 1.2.3, and is {shown:?}"));
+            return Err(format!(
+                "version must have 1 to {VERSION_CHARS} characters of A-Z, a-z, 0-9, '.', '+', '_' and '-', and begin with one \
+                 of A-Z, a-z, 0-9, such as 1.0.0: it is {shown:?}"
+            ));
         }
         if self.description.as_ref().is_some_and(|text| empty(text) || longer(text, DESCRIPTION_CHARS)) {
             return Err(format!("description must have 1 to {DESCRIPTION_CHARS} characters"));
@@ -147,8 +152,15 @@ impl FrontMatter {
     }
 }
 
-/// Three numbers, as in `1.0.0`.
+/// As people write them: `1.0`, `v1.0.0`, `1.0.0-rc1`, `2026-11-01`.
 fn is_version(text: &str) -> bool {
+    (1..=VERSION_CHARS).contains(&text.len())
+        && text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".+_-".contains(&byte))
+}
+
+/// As in `1.0.0`.
+pub(super) fn is_three_numbers(text: &str) -> bool {
     let numbers: Vec<&str> = text.split('.').collect();
     numbers.len() == 3 && numbers.iter().all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }

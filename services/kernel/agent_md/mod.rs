@@ -42,6 +42,15 @@ pub struct AgentMd {
     pub body: Range<usize>,
 }
 
+/// Something in a document that is accepted, and that its author should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentMdWarning {
+    /// A JSON Pointer into the front matter.
+    pub path: String,
+    /// A sentence about it.
+    pub message: String,
+}
+
 impl AgentMd {
     pub fn parse(text: &str) -> Result<AgentMd, AgentMdError> {
         let payload = signatures::payload_length(text);
@@ -52,10 +61,30 @@ impl AgentMd {
         }
         let (front, body) = front_matter::read(&text[..payload]).map_err(AgentMdError::FrontMatter)?;
         let blocks = signatures::blocks(text, payload)?;
-        if let Some((what, at)) = secrets::find(text) {
-            return Err(AgentMdError::Secret { what, line: line_of(text, at) });
-        }
         Ok(AgentMd { front, blocks, body })
+    }
+
+    /// A document that is to be published: it can be read, and nothing before its signatures looks like a secret. What was published
+    /// is read by `parse` alone, so that a scan that learns more takes no document out of a directory.
+    pub fn parse_new(text: &str) -> Result<AgentMd, AgentMdError> {
+        let document = AgentMd::parse(text)?;
+        match secrets::find(&text[..signatures::payload_length(text)]) {
+            Some((what, at)) => Err(AgentMdError::Secret { what, line: line_of(text, at) }),
+            None => Ok(document),
+        }
+    }
+
+    /// What is accepted, and what its author should know.
+    pub fn warnings(&self) -> Vec<AgentMdWarning> {
+        let version = self.front.version.as_ref().filter(|version| !front_matter::is_three_numbers(version));
+        let warning = version.map(|version| AgentMdWarning {
+            path: "/version".to_owned(),
+            message: format!(
+                "version is {version:?}: write it as three numbers, such as \"1.0.0\", because fastaun 0.5.25 takes a document with \
+                 another version for invalid"
+            ),
+        });
+        warning.into_iter().collect()
     }
 
     /// For clients that do not know of several blocks: up to the end of the first one, without its tag and signer.

@@ -64,9 +64,13 @@ fn fields_that_are_not_well_formed_are_named() {
         (FRONT.replace("\"agent\"", "\"\""), "type must not be empty"),
         (FRONT.replace("type: \"agent\"\n", ""), "type"),
         (FRONT.replace("aid: \"alice.aid.pub\"\n", ""), "aid"),
-        (FRONT.replace("1.0.0", "1.0"), "version must be of the form 1.2.3, and is \"1.0\""),
-        (FRONT.replace("\"1.0.0\"", "1.0"), "version must be of the form"),
-        (FRONT.replace("1.0.0", "1.0.0-beta"), "version must be of the form"),
+        (FRONT.replace("1.0.0", ""), "version must have 1 to 32 characters"),
+        (FRONT.replace("1.0.0", " "), "version must have 1 to 32 characters"),
+        (FRONT.replace("1.0.0", "1.0 beta"), "such as 1.0.0: it is \"1.0 beta\""),
+        (FRONT.replace("1.0.0", "-1"), "begin with one of A-Z, a-z, 0-9"),
+        (FRONT.replace("1.0.0", "版本1"), "characters of A-Z, a-z, 0-9"),
+        (FRONT.replace("1.0.0", &"1".repeat(33)), "version must have 1 to 32 characters"),
+        (FRONT.replace("\"1.0.0\"", "[1, 0]"), "front matter"),
         (FRONT.replace("\"agent\"", "group"), "owner"),
         (with("description: \"\""), "description must have 1 to 100 characters"),
         (with(&format!("description: {}", "ü".repeat(101))), "description must have 1 to 100 characters"),
@@ -87,6 +91,37 @@ fn fields_that_are_not_well_formed_are_named() {
         let sentence = refused(&text);
         assert!(sentence.starts_with("front matter: ") && sentence.contains(reason), "{sentence}: {text}");
     }
+}
+
+#[test]
+fn a_version_is_taken_as_it_is_written_and_one_that_clients_refuse_is_told() {
+    for (written, version, told) in [
+        ("\"1.0.0\"", "1.0.0", false),
+        ("10.20.30", "10.20.30", false),
+        ("1.10", "1.10", true),
+        ("1", "1", true),
+        ("1e3", "1e3", true),
+        ("0x10", "0x10", true),
+        ("1_000", "1_000", true),
+        ("v1.0.0", "v1.0.0", true),
+        ("1.0.0-rc1", "1.0.0-rc1", true),
+        ("1.0.0+build.5", "1.0.0+build.5", true),
+        ("2026-11-01", "2026-11-01", true),
+        ("true", "true", true),
+        ("'1.0'", "1.0", true),
+        (&"9".repeat(32), &"9".repeat(32), true),
+    ] {
+        let text = FRONT.replace("\"1.0.0\"", written);
+        let document = AgentMd::parse(&text).unwrap_or_else(|error| panic!("{written}: {error}"));
+        assert_eq!(document.front.version.as_deref(), Some(version), "{written}");
+        let warnings = document.warnings();
+        assert_eq!(warnings.len(), usize::from(told), "{written}");
+        for warning in warnings {
+            assert_eq!(warning.path, "/version");
+            assert!(warning.message.starts_with(&format!("version is {version:?}: ")), "{}", warning.message);
+        }
+    }
+    assert!(AgentMd::parse(&FRONT.replace("version: \"1.0.0\"\n", "")).unwrap().warnings().is_empty());
 }
 
 #[test]
@@ -122,18 +157,21 @@ fn sizes_and_the_shape_of_the_document_are_checked() {
 }
 
 #[test]
-fn a_secret_is_found_in_every_part_of_a_document() {
+fn a_secret_is_found_in_every_part_of_a_new_document_but_its_signatures() {
     for text in [
         with("password: hunter2222"),
         format!("{FRONT}\n-----BEGIN EC PRIVATE KEY-----\n"),
-        format!("{FRONT}{}", BLOCK.replace("AAAA", "AAAA\nsigner_aid: client_secret=x")),
+        format!("{FRONT}\napi_key: 9f8e7d6c5b4a\n{BLOCK}"),
     ] {
-        assert!(matches!(AgentMd::parse(&text), Err(AgentMdError::Secret { .. })), "{text}");
+        assert!(matches!(AgentMd::parse_new(&text), Err(AgentMdError::Secret { .. })), "{text}");
+        AgentMd::parse(&text).expect("what was published before is read");
     }
     assert_eq!(
-        refused(&with("password: hunter2222")),
+        AgentMd::parse_new(&with("password: hunter2222")).unwrap_err().to_string(),
         "line 4 has what looks like a password: the document is public and must not contain secrets"
     );
+    let signed = format!("{FRONT}{}", BLOCK.replace("AAAA", "AKIAQ3EGPXAKZT4WJ2MD"));
+    AgentMd::parse_new(&signed).expect("a signature is no secret");
 }
 
 #[test]

@@ -31,7 +31,7 @@ impl CpuOwner {
             Caller::Foreign(_, relayed)
             | Caller::ForeignService { relayed, .. }
             | Caller::ServiceForRelay { relayed, .. } => CpuOwner::Domain(relayed.from_issuer.clone()),
-            Caller::Unauthenticated | Caller::Service(_) | Caller::Operator => CpuOwner::Server,
+            Caller::Unauthenticated(_) | Caller::Service(_) | Caller::Operator => CpuOwner::Server,
         }
     }
 

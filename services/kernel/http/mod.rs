@@ -7,6 +7,7 @@
 
 mod binding;
 mod envelope;
+mod free_space;
 mod reply;
 mod request;
 mod route_table;
@@ -19,14 +20,18 @@ pub use request::{
 };
 pub use route_table::{FoundRoutes, MethodRoute, RouteTable};
 
+use crate::Disk;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
+use free_space::check_space;
 use reply::{method_not_allowed, not_found};
 
-/// The router of a service, with an answer in our form for what it does not have.
-pub fn routes_of(own: Router) -> Router {
+/// The router of a service that stores on this disk, with an answer in our form for what it does not have.
+pub fn routes_of(own: Router, disk: &Disk) -> Router {
     own.fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         // The gateway counts the bytes of a body, by the limit that `namespace.json` declares.
         .layer(DefaultBodyLimit::disable())
+        .layer(from_fn_with_state(disk.clone(), check_space))
 }

@@ -40,7 +40,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Caller, Response> {
         match (caller_of(&parts.headers), parts.headers.contains_key(CALLER)) {
             (Some(caller), _) => Ok(caller),
-            (None, false) => Ok(Caller::Unauthenticated),
+            (None, false) => Ok(Caller::Unauthenticated(None)),
             (None, true) => {
                 Err(refuse(StatusCode::BAD_REQUEST, "invalid_request", "the caller cannot be read"))
             }

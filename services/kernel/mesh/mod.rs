@@ -11,7 +11,7 @@ use proto_schemas::Request;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,6 +31,8 @@ pub struct Mesh {
     forwarder: RwLock<Option<Arc<dyn Forwarder>>>,
     /// The HTTP of the services, by service.
     http: RwLock<BTreeMap<&'static str, ServiceRoutes>>,
+    /// Namespaces of this process that answer and are not advertised.
+    turned_off: RwLock<BTreeSet<&'static str>>,
 }
 
 /// In the order of their names. There are a dozen: comparing lengths is faster than a tree.
@@ -112,6 +114,11 @@ pub trait RemoteService: Send + Sync {
 
     /// Whether a call would reach a process right now.
     fn is_up(&self) -> bool;
+
+    /// Whether the operator turned the namespace off in a process that a call could reach.
+    fn is_turned_off(&self, _: &str) -> bool {
+        false
+    }
 }
 
 impl Default for Mesh {
@@ -122,6 +129,7 @@ impl Default for Mesh {
             losses: RwLock::default(),
             forwarder: RwLock::default(),
             http: RwLock::default(),
+            turned_off: RwLock::default(),
         }
     }
 }
@@ -153,6 +161,28 @@ impl Mesh {
             *self.forwarder.write() = None;
         }
         self.touch();
+    }
+
+    /// The methods of a namespace of this process only say that it is turned off: it is not advertised.
+    pub fn turn_off(&self, namespace: &'static str) {
+        self.turned_off.write().insert(namespace);
+        self.touch();
+    }
+
+    /// The namespaces of this process that are turned off.
+    pub fn turned_off(&self) -> Vec<&'static str> {
+        self.turned_off.read().iter().copied().collect()
+    }
+
+    /// The namespaces that answer right now and that clients are told of.
+    pub fn advertised(&self) -> Vec<&'static str> {
+        let (routes, turned_off) = (self.routes.read(), self.turned_off.read());
+        let is_on = |namespace: &str, route: &Route| match route {
+            Route::Local(_) => !turned_off.contains(namespace),
+            Route::Remote(remote) => remote.is_up() && !remote.is_turned_off(namespace),
+        };
+        let on = routes.0.iter().filter(|(namespace, route)| is_on(namespace, route));
+        on.map(|(namespace, _)| *namespace).collect()
     }
 
     /// The namespaces that answer right now.
@@ -345,7 +375,7 @@ fn namespace_of(method: &str) -> &str {
 }
 
 pub fn unavailable(namespace: &str) -> RpcError {
-    RpcError::new(codes::UNAVAILABLE, format!("the {namespace} service is not available right now"))
+    RpcError::new(codes::UNAVAILABLE, format!("the {namespace} service is not available"))
 }
 
 fn operator_elsewhere(method: &str, namespace: &str) -> RpcError {

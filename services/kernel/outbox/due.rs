@@ -1,8 +1,11 @@
 //! Which destinations are sent to next, and which at the same time.
 
 use super::{Outbox, OutboxSettings};
+use parking_lot::Mutex;
 use sqlx::{Any, AssertSqlSafe};
 use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::Notify;
 
 /// How many destinations are looked for, for each that is sent to at once.
 const LOOK_AHEAD: usize = 4;
@@ -17,37 +20,64 @@ pub(super) struct DueDestination {
     pub answered: i64,
 }
 
-/// The destinations that are being sent to.
+/// The destinations that are being sent to, by one outbox or by several that share its limits.
 #[derive(Default)]
-pub(super) struct SendSlots {
-    busy: HashMap<String, DueDestination>,
+pub struct SendSlots {
+    busy: Mutex<HashMap<String, DueDestination>>,
+    /// For the other outboxes that share them.
+    pub(super) freed: Notify,
+}
+
+/// That a destination is being sent to, until this is dropped.
+pub struct SendSlot {
+    slots: Arc<SendSlots>,
+    destination: String,
 }
 
 impl SendSlots {
-    /// Takes a slot for a destination. False if it has one, or if it is not its turn: those that are sent to now are too many in all,
+    /// A slot for something that is sent beside the outboxes, to a destination of this owner that need not answer.
+    pub fn take_alone(
+        self: &Arc<SendSlots>,
+        destination: &str,
+        owner: &str,
+        settings: &OutboxSettings,
+    ) -> Option<SendSlot> {
+        let (destination, owner) = (destination.to_owned(), owner.to_owned());
+        self.take(&DueDestination { destination, owner, answered: 0 }, settings)
+    }
+
+    /// Takes a slot for a destination. `None` if it has one, or if it is not its turn: those that are sent to now are too many in all,
     /// too many of its owner, or too many that did not answer last time.
-    pub fn take(&mut self, due: &DueDestination, settings: &OutboxSettings) -> bool {
-        if self.busy.len() >= settings.at_once || self.is_busy(&due.destination) {
-            return false;
+    pub(super) fn take(
+        self: &Arc<SendSlots>,
+        due: &DueDestination,
+        settings: &OutboxSettings,
+    ) -> Option<SendSlot> {
+        let mut busy = self.busy.lock();
+        if busy.len() >= settings.at_once || busy.contains_key(&due.destination) {
+            return None;
         }
         if let Some(owned) = settings.owned {
-            let of_owner = self.busy.values().filter(|busy| busy.owner == due.owner).count();
-            let silent = self.busy.values().filter(|busy| busy.answered == 0).count();
+            let of_owner = busy.values().filter(|busy| busy.owner == due.owner).count();
+            let silent = busy.values().filter(|busy| busy.answered == 0).count();
             let kept = settings.at_once.saturating_sub(owned.kept_for_answering);
             if of_owner >= owned.at_once || (due.answered == 0 && silent >= kept) {
-                return false;
+                return None;
             }
         }
-        self.busy.insert(due.destination.clone(), due.clone());
-        true
+        busy.insert(due.destination.clone(), due.clone());
+        Some(SendSlot { slots: self.clone(), destination: due.destination.clone() })
     }
 
-    pub fn free(&mut self, destination: &str) {
-        self.busy.remove(destination);
+    pub(super) fn is_busy(&self, destination: &str) -> bool {
+        self.busy.lock().contains_key(destination)
     }
+}
 
-    pub fn is_busy(&self, destination: &str) -> bool {
-        self.busy.contains_key(destination)
+impl Drop for SendSlot {
+    fn drop(&mut self) {
+        self.slots.busy.lock().remove(&self.destination);
+        self.slots.freed.notify_waiters();
     }
 }
 
@@ -132,14 +162,18 @@ mod tests {
             owned: Some(OwnedDestinations { at_once: 3, kept_for_answering: 4 }),
             ..OutboxSettings::new("test", RowKind::Payload, retry)
         };
-        let mut slots = SendSlots::default();
+        let slots = Arc::<SendSlots>::default();
+        let mut held = Vec::new();
         let mut taken = |owner: &str, answered: i64| {
-            (0..10).filter(|number| slots.take(&due(owner, *number, answered), &settings)).count()
+            let before = held.len();
+            held.extend((0..10).filter_map(|number| slots.take(&due(owner, number, answered), &settings)));
+            held.len() - before
         };
         assert_eq!((taken("mallory", 0), taken("mallory", 0)), (3, 0));
         assert_eq!((taken("eve", 0), taken("trent", 0)), (1, 0), "four that do not answer in all");
         assert_eq!((taken("alice", 1), taken("bob", 1)), (3, 1), "eight in all");
-        slots.free("mallory0");
-        assert!(slots.take(&due("trent", 0, 0), &settings));
+        assert!(slots.is_busy("mallory0"));
+        drop(held.remove(0));
+        assert!(!slots.is_busy("mallory0") && slots.take(&due("trent", 0, 0), &settings).is_some());
     }
 }

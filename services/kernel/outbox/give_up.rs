@@ -8,7 +8,7 @@ use sqlx::{Any, AnyConnection, AssertSqlSafe};
 use std::collections::BTreeMap;
 
 const TOO_MANY: &str = "too many newer ones wait";
-const TOO_MANY_OF_OWNER: &str = "too many newer ones of its owner wait";
+const TOO_MANY_OF_OWNER: &str = "replaced: too many newer ones of its owner are waiting";
 /// How many rows of an owner are given up for each that is added: where the limit became smaller, the rest follows.
 const AT_ONCE: i64 = 100;
 

@@ -69,6 +69,7 @@ mod tests;
 mod wake;
 mod withdraw;
 
+pub use due::{SendSlot, SendSlots};
 pub use listing::{DestinationState, OutboxEntry};
 pub use marks::NewMark;
 pub use page::{OutboxPage, PageOutcome, RowEnd, SendFailure, SettledRow};
@@ -93,6 +94,7 @@ pub struct Outbox {
     /// The position that was given last.
     last: AtomicI64,
     wake: Arc<Wake>,
+    slots: Arc<SendSlots>,
     /// The destinations that could not be sent to when it was last looked.
     failing: Mutex<HashSet<String>>,
     /// When destinations for which nothing waits were last removed.
@@ -110,6 +112,17 @@ struct OutboxTables {
 
 impl Outbox {
     pub async fn open(world: &World, db: &Db, settings: OutboxSettings) -> sqlx::Result<Arc<Outbox>> {
+        Outbox::open_sharing(world, db, settings, Arc::default()).await
+    }
+
+    /// An outbox that shares its limits of what is sent at once with others of the same limits. A destination of this name is sent to
+    /// by one of them at a time.
+    pub async fn open_sharing(
+        world: &World,
+        db: &Db,
+        settings: OutboxSettings,
+        slots: Arc<SendSlots>,
+    ) -> sqlx::Result<Arc<Outbox>> {
         let table = |of: &str| format!("{}_{of}", settings.name);
         let tables =
             OutboxTables { rows: table("outbox"), destinations: table("destination"), ended: table("ended") };
@@ -127,6 +140,7 @@ impl Outbox {
             leases,
             last: AtomicI64::new(0),
             wake,
+            slots,
             failing: Mutex::default(),
             forgot_at: AtomicI64::new(world.clock.now_ms()),
             clock: world.clock.clone(),

@@ -49,6 +49,8 @@ pub struct SendFailure {
     pub error: String,
     /// Rows may have arrived all the same.
     pub may_have_arrived: bool,
+    /// When the destination is tried again, where its sender knows better than the schedule.
+    pub retry_in: Option<Duration>,
 }
 
 impl OutboxRow {
@@ -63,7 +65,13 @@ impl PageOutcome {
     }
 
     pub fn failed(error: impl Into<String>) -> PageOutcome {
-        let failure = SendFailure { error: error.into(), may_have_arrived: false };
+        let failure = SendFailure { error: error.into(), may_have_arrived: false, retry_in: None };
+        PageOutcome { failure: Some(failure), ..PageOutcome::default() }
+    }
+
+    /// A failure after which the destination is tried again at a time of its own.
+    pub fn failed_until(error: impl Into<String>, wait: Duration) -> PageOutcome {
+        let failure = SendFailure { error: error.into(), may_have_arrived: false, retry_in: Some(wait) };
         PageOutcome { failure: Some(failure), ..PageOutcome::default() }
     }
 
@@ -104,7 +112,7 @@ impl Outbox {
             let (count, name) = (removed.len(), self.settings.name);
             tracing::warn!(
                 destination,
-                "{count} rows of the {name} outbox for {destination} waited too long and are removed"
+                "{count} rows of the {name} outbox for {destination} expired and were removed"
             );
         }
     }

@@ -1,6 +1,6 @@
 //! Sends what waits: page by page, in order, to several destinations at once.
 
-use super::due::{DueDestination, SendSlots};
+use super::due::DueDestination;
 use super::page::{OutboxPage, PageOutcome, RowEnd, SettledRow};
 use super::{Outbox, RowKind};
 use crate::{Lease, Task, World, await_polling};
@@ -75,35 +75,34 @@ impl Outbox {
 
     /// Runs until it is dropped.
     pub async fn run(&self, sender: &impl OutboxSender) {
-        let (mut sending, mut slots) = (FuturesUnordered::new(), SendSlots::default());
+        let mut sending = FuturesUnordered::new();
         loop {
-            let (due, sent): (_, Vec<String>) = await_polling(self.look(&slots), &mut sending).await;
-            let again = !sent.is_empty();
-            sent.iter().for_each(|destination| slots.free(destination));
+            let (due, sent): (_, Vec<()>) = await_polling(self.look(), &mut sending).await;
             for due in due {
-                if slots.take(&due, &self.settings) {
+                if let Some(slot) = self.slots.take(&due, &self.settings) {
                     sending.push(async move {
                         self.send_to(sender, &due.destination).await;
-                        due.destination
+                        drop(slot);
                     });
                 }
             }
-            if again {
+            if !sent.is_empty() {
                 continue; // More of these may be due, or can be reached again.
             }
             tokio::select! {
-                Some(destination) = sending.next(), if !sending.is_empty() => slots.free(&destination),
+                Some(()) = sending.next(), if !sending.is_empty() => {}
                 () = self.wake.notify.notified() => {}
+                () = self.slots.freed.notified() => {}
                 () = tokio::time::sleep(TICK) => {}
             }
         }
     }
 
     /// The destinations that are to be sent to now, among them those that can be reached again.
-    async fn look(&self, slots: &SendSlots) -> Vec<DueDestination> {
-        let reachable = self.wake.take_reachable(|destination| slots.is_busy(destination));
+    async fn look(&self) -> Vec<DueDestination> {
+        let reachable = self.wake.take_reachable(|destination| self.slots.is_busy(destination));
         self.try_look(&reachable).await.unwrap_or_else(|error| {
-            tracing::warn!("the {} outbox cannot be read, will try again: {error}", self.settings.name);
+            tracing::warn!("the {} outbox cannot be read, will retry: {error}", self.settings.name);
             Vec::new()
         })
     }
@@ -197,7 +196,7 @@ impl Outbox {
         }
         if let Some(failure) = &outcome.failure {
             let destination = turn.lease.row();
-            tracing::debug!(destination, "what waits for {destination} cannot be sent: {}", failure.error);
+            tracing::debug!(destination, "the outbox for {destination} cannot be sent: {}", failure.error);
         }
         turn.pages += 1;
         self.settle(turn, &first_key, outcome, self.clock.now_ms()).await

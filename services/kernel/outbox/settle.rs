@@ -1,7 +1,7 @@
 //! Writes what became of a page, in one transaction that checks the lease first.
 
 use super::page::{PageOutcome, RowEnd, SendFailure, SettledRow};
-use super::rows::{EndCounts, RemoveOnly, RemovedRow, key_is_one_of, unsearched};
+use super::rows::{EndCounts, NewOutboxRow, RemoveOnly, RemovedRow, key_is_one_of, unsearched};
 use super::send::{AfterPage, SendTurn};
 use super::{Outbox, RowKind};
 use crate::json_rows::{self, Column};
@@ -53,7 +53,7 @@ impl Outbox {
     ) -> sqlx::Result<AfterPage> {
         turn.count_answer(&outcome);
         let tries = turn.attempts + 1;
-        let retry_in = outcome.failure.as_ref().and_then(|_| self.settings.retry.wait_ms(tries, &self.ids));
+        let retry_in = outcome.failure.as_ref().and_then(|failure| self.retry_in(failure, tries));
         if let (Some(failure), None) = (&outcome.failure, retry_in) {
             // It was the last attempt: the first row ends, and the next one is tried.
             let end = RowEnd::GivenUp(failure.error.clone());
@@ -90,6 +90,14 @@ impl Outbox {
         }
         self.db.commit(tx).await?;
         Ok(if turn_is_over { AfterPage::Over } else { AfterPage::Next })
+    }
+
+    /// How long to wait after a failure; `None` where the row is given up.
+    fn retry_in(&self, failure: &SendFailure, tries: i64) -> Option<i64> {
+        match failure.retry_in {
+            Some(wait) => Some(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX / 2)),
+            None => self.settings.retry.wait_ms(tries, &self.ids),
+        }
     }
 
     /// Nothing is left for the destination.
@@ -255,6 +263,38 @@ impl Outbox {
             .bind(turn.answered)
             .execute(tx)
             .await?;
+        Ok(())
+    }
+
+    /// Keeps that something was given up that was never a row, in the transaction of the caller.
+    pub async fn keep_given_up(
+        &self,
+        tx: &mut AnyConnection,
+        row: &NewOutboxRow,
+        reason: &str,
+        attempts: i64,
+    ) -> sqlx::Result<()> {
+        let ended = EndedRow {
+            key: &row.key,
+            destination: &row.destination,
+            owner: &row.owner,
+            outcome: "given_up",
+            reason: Some(reason),
+            attempts,
+            created_at: row.created_at,
+            ended_at: self.clock.now_ms(),
+            data: &row.data,
+        };
+        self.keep_ended(tx, &row.destination, &[ended]).await
+    }
+
+    /// Has a destination tried at once, as if it had never failed, in the transaction of the caller.
+    pub async fn restart(&self, tx: &mut AnyConnection, destination: &str) -> sqlx::Result<()> {
+        let text = format!(
+            "UPDATE {} SET attempts = 0, next_try = 0, last_error = NULL WHERE destination = $1",
+            self.tables.destinations
+        );
+        sqlx::query(AssertSqlSafe(text)).bind(destination).execute(tx).await?;
         Ok(())
     }
 

@@ -223,7 +223,7 @@ impl Replica {
     pub(super) fn remove_gateway(&self, name: &Arc<str>) {
         let mut state = self.state.lock();
         let Some(gateway) = state.gateways.remove(name) else { return };
-        tracing::info!(gateway = %name, connections = gateway.connections.len(), "gateway {name} is gone");
+        tracing::info!(gateway = %name, connections = gateway.connections.len(), "gateway {name} has left");
         for (connection, aid) in gateway.connections {
             self.remove(&mut state, name, &aid, connection);
         }

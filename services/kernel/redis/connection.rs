@@ -125,7 +125,7 @@ impl SharedConnection {
             is_first
         });
         if is_first {
-            tracing::warn!(%error, "Redis did not answer, connecting again");
+            tracing::warn!(%error, "Redis does not answer; reconnecting");
         }
     }
 
@@ -180,7 +180,7 @@ impl RedisBackoff {
 
     pub fn log_once(&mut self, error: &RedisError) {
         if !std::mem::replace(&mut self.logged, true) {
-            tracing::warn!(%error, "Redis is away: events stay in their process until it is back");
+            tracing::warn!(%error, "Redis is not available: events stay inside their process until it is");
         }
     }
 

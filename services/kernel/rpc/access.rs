@@ -111,12 +111,11 @@ impl MethodRefused {
             MethodRefused::NotFound => {
                 RpcError::new(codes::METHOD_NOT_FOUND, format!("method not found: {name}"))
             }
-            MethodRefused::LoginFirst => RpcError::new(
-                codes::NOT_INITIALIZED,
-                "log in first: only registration, login and auth.connect are answered before that",
-            ),
+            MethodRefused::LoginFirst => {
+                RpcError::new(codes::NOT_INITIALIZED, "not logged in: call auth.connect first")
+            }
             MethodRefused::NeedsConnection => {
-                let sentence = format!("{name} needs a WebSocket: over HTTP there is no connection");
+                let sentence = format!("{name} needs a WebSocket connection");
                 RpcError::new(codes::INVALID_REQUEST, sentence)
             }
             MethodRefused::NeedsToken => {
@@ -124,7 +123,7 @@ impl MethodRefused {
             }
             MethodRefused::OtherToken => RpcError::new(
                 codes::TOKEN_NOT_ACCEPTED,
-                "this token does not open this path: log in to use it",
+                "this token is not valid for this path: use an access token of a login",
             ),
         }
     }
@@ -187,7 +186,14 @@ mod tests {
         assert_eq!(refused, Err(MethodRefused::OtherToken));
         assert_eq!(agent.check(Some(read), CallWay::Rpc), Err(MethodRefused::NotFound));
         assert_eq!(agent.check(Some(write), CallWay::Any), Err(MethodRefused::NotFound));
-        assert_eq!(nobody.check(Some(read), CallWay::Route(&read.http[0])), Err(MethodRefused::NeedsToken));
+        let writing = CallWay::Route(&write.http[0]);
+        assert_eq!(nobody.check(Some(write), writing), Err(MethodRefused::NeedsToken));
+        assert_eq!(
+            nobody.check(Some(read), CallWay::Route(&read.http[0])),
+            Ok(()),
+            "the service decides what"
+        );
+        assert_eq!(nobody.check(Some(read), CallWay::Rpc), Err(MethodRefused::LoginFirst));
         let session = CallerKind::Session.check(Some(method), route);
         assert_eq!(session, Err(MethodRefused::NotFound), "a session uses no route");
     }

@@ -2,7 +2,7 @@
 
 use super::access::CallerKind;
 use crate::trace::TracedCall;
-use crate::{Aid, DeviceId, RpcError, SlotId, codes};
+use crate::{Aid, DeviceId, Network, RpcError, SlotId, codes};
 use proto_schemas::ACCESS_TOKEN;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -22,8 +22,8 @@ pub enum Caller {
     Foreign(CallingAgent, Relayed),
     /// A service of another domain in its own name, vouched for by the gateway of that domain.
     ForeignService { service: String, relayed: Relayed },
-    /// A connection that has not logged in.
-    Unauthenticated,
+    /// Who has not logged in, with its address where it is known.
+    Unauthenticated(Option<IpAddr>),
     /// Another service, or the gateway itself.
     Service(String),
     /// The same while it answers a call that came from another domain, for what it asks of others because of that call.
@@ -64,6 +64,9 @@ pub struct CallingAgent {
     /// The address that the call comes from; unspecified where it came from another domain.
     pub address: IpAddr,
     pub connected_at_ms: i64,
+    /// From where the agent was registered, as long as it is new: new agents of one network share what they may keep.
+    #[serde(default)]
+    pub network: Option<Network>,
     /// Which messages the client can read and how it catches up.
     pub generation: Generation,
     /// The trace of this call, if the client asked for one. Between processes it travels beside the agent: it belongs to one
@@ -95,6 +98,7 @@ impl CallingAgent {
             connection: 0,
             address,
             connected_at_ms: 0,
+            network: None,
             generation: Generation::default(),
             trace: None,
         }
@@ -134,7 +138,7 @@ impl Caller {
             | Caller::Token(..)
             | Caller::Foreign(..)
             | Caller::ForeignService { .. }
-            | Caller::Unauthenticated
+            | Caller::Unauthenticated(_)
             | Caller::Operator => None,
         }
     }
@@ -147,7 +151,7 @@ impl Caller {
             | Caller::ServiceForRelay { relayed, .. } => Some(relayed),
             Caller::Agent(_)
             | Caller::Token(..)
-            | Caller::Unauthenticated
+            | Caller::Unauthenticated(_)
             | Caller::Service(_)
             | Caller::Operator => None,
         }
@@ -180,6 +184,14 @@ impl Caller {
         }
     }
 
+    /// Where the call comes from: that of a client of this server.
+    pub fn address(&self) -> Option<IpAddr> {
+        match self {
+            Caller::Unauthenticated(address) => *address,
+            _ => self.local_agent().ok().map(|agent| agent.address),
+        }
+    }
+
     /// The token that the call came with, if it did.
     pub fn token(&self) -> Option<&TokenCaller> {
         match self {
@@ -200,7 +212,7 @@ impl Caller {
             Caller::Token(token) => CallerKind::Token(&token.kind),
             Caller::Foreign(..) => CallerKind::ForeignAgent,
             Caller::ForeignService { .. } => CallerKind::ForeignService,
-            Caller::Unauthenticated => CallerKind::Unauthenticated { connected: true },
+            Caller::Unauthenticated(_) => CallerKind::Unauthenticated { connected: true },
             Caller::Service(service) | Caller::ServiceForRelay { service, .. } => {
                 CallerKind::Service(service)
             }
@@ -235,7 +247,7 @@ mod tests {
             ("ca.issue_cert", &["auth"][..]),
             ("ca.rekey_cert", &["auth"][..]),
             ("ca.add_trust_root", &[][..]),
-            ("ca.revoked_agents", &["agent"][..]),
+            ("ca.ended_agents", &["agent", "auth", "message", "search", "task"][..]),
             ("auth.verify_token", &["gateway"][..]),
             ("message.session_opened", &["gateway"][..]),
         ] {
@@ -257,7 +269,7 @@ mod tests {
             assert_eq!(caller.service_name(), Some(name));
             assert_eq!(caller.relayed().map(|relayed| relayed.depth), Some(1));
         }
-        for cause in [Caller::Agent(session()), Caller::service("message"), Caller::Unauthenticated] {
+        for cause in [Caller::Agent(session()), Caller::service("message"), Caller::Unauthenticated(None)] {
             let caller = Caller::service_in_call("message", &cause);
             assert!(matches!(caller, Caller::Service(service) if service == "message"));
         }

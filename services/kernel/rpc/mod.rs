@@ -9,10 +9,10 @@ pub use access::{CallWay, CallerKind, MethodRefused};
 pub use answer::{Answer, AnswerRef, CallerEvent, IntoAnswer, PendingAnswer, ResultText};
 pub use caller::{Caller, CallingAgent, Generation, Relayed, TokenCaller};
 
-use crate::RpcError;
+use crate::{Disk, RpcError};
 use params::parse;
 pub use params::read_params;
-use proto_schemas::Request;
+use proto_schemas::{Method, Request};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
@@ -21,26 +21,47 @@ use std::sync::Arc;
 
 type Handler = Box<dyn Fn(Caller, Option<&RawValue>) -> PendingAnswer + Send + Sync>;
 
+/// A method as its schema declares it, and what answers it.
+struct MethodEntry {
+    method: &'static Method,
+    handler: Handler,
+}
+
 /// A service's method table: cheap to clone, and a call through it is a function call.
 #[derive(Clone, Default)]
-pub struct Methods(Arc<HashMap<&'static str, Handler>>);
+pub struct Methods {
+    entries: Arc<HashMap<&'static str, MethodEntry>>,
+    disk: Disk,
+}
 
 impl Methods {
-    /// Begins a call, if there is such a method.
-    pub fn call(&self, caller: Caller, method: &str, params: Option<&RawValue>) -> Option<PendingAnswer> {
-        self.0.get(method).map(|handler| handler(caller, params))
+    /// Begins a call, if there is such a method. Every call of this process comes through here, whoever made it and whatever carried
+    /// it, so what its schema declares is held here: who may call it, and whether there is space for what it stores.
+    pub fn call(&self, caller: Caller, name: &str, params: Option<&RawValue>) -> Option<PendingAnswer> {
+        let MethodEntry { method, handler } = self.entries.get(name)?;
+        let admitted = caller.kind().check(Some(method), CallWay::Any).map_err(|refused| refused.error(name));
+        Some(match admitted.and_then(|()| self.disk.check(method, params)) {
+            Ok(()) => handler(caller, params),
+            Err(refused) => Box::pin(ready(Err(refused))),
+        })
+    }
+
+    /// The same methods, which store on this disk.
+    #[must_use]
+    pub fn on_disk(self, disk: &Disk) -> Methods {
+        Methods { disk: disk.clone(), ..self }
     }
 
     /// The names of all methods.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.0.keys().copied()
+        self.entries.keys().copied()
     }
 }
 
-/// Builds a service's method table. For each call: check access, parse, run, turn the service's error into an `RpcError`.
+/// Builds a service's method table. For each call that is admitted: parse, run, turn the service's error into an `RpcError`.
 pub struct Rpc<Service> {
     service: Arc<Service>,
-    entries: HashMap<&'static str, Handler>,
+    entries: HashMap<&'static str, MethodEntry>,
 }
 
 impl<Service: Send + Sync + 'static> Rpc<Service> {
@@ -61,9 +82,6 @@ impl<Service: Send + Sync + 'static> Rpc<Service> {
         let method = proto_schemas::find(name).unwrap_or_else(|| panic!("{name} has no schema"));
         let service = self.service.clone();
         let call = move |caller: Caller, params: Option<&RawValue>| -> PendingAnswer {
-            if let Err(refused) = caller.kind().check(Some(method), CallWay::Any) {
-                return Box::pin(ready(Err(refused.error(name))));
-            }
             // Parsed while they are borrowed: they need not be copied first.
             let params = match parse(method, params) {
                 Ok(params) => params,
@@ -85,7 +103,7 @@ impl<Service: Send + Sync + 'static> Rpc<Service> {
                 answer.map_err(|error| error.logged(name))
             })
         };
-        let before = self.entries.insert(name, Box::new(call));
+        let before = self.entries.insert(name, MethodEntry { method, handler: Box::new(call) });
         assert!(before.is_none(), "{name} is in the table twice");
         self
     }
@@ -93,6 +111,41 @@ impl<Service: Send + Sync + 'static> Rpc<Service> {
 
 impl<Service> From<Rpc<Service>> for Methods {
     fn from(rpc: Rpc<Service>) -> Methods {
-        Methods(Arc::new(rpc.entries))
+        Methods { entries: Arc::new(rpc.entries), disk: Disk::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DiskReading, codes};
+    use serde::{Deserialize, Serialize};
+    use serde_json::{Value, json};
+
+    #[derive(Serialize, Deserialize)]
+    struct AnyMessage {}
+
+    impl Request for AnyMessage {
+        const METHOD: &'static str = "message.send";
+        type Result = Value;
+    }
+
+    async fn send(_: Arc<()>, _: Caller, _: AnyMessage) -> Result<Value, RpcError> {
+        Ok(json!({}))
+    }
+
+    #[tokio::test]
+    async fn a_call_without_space_is_refused_to_those_who_may_make_it() {
+        let disk = Disk::default();
+        let methods = Methods::from(Rpc::new(Arc::new(())).method(send)).on_disk(&disk);
+        let code = async |caller: Caller| {
+            let answer = methods.call(caller, "message.send", None).unwrap().await;
+            answer.err().map(|error| error.code())
+        };
+        assert_eq!(code(Caller::Operator).await, None);
+        disk.set(DiskReading::of_disk(0, 1));
+        assert_eq!(code(Caller::Operator).await, Some(codes::UNAVAILABLE.code));
+        let unknown = code(Caller::Unauthenticated(None)).await;
+        assert_eq!(unknown, Some(codes::NOT_INITIALIZED.code), "it learns nothing of the disk");
     }
 }

@@ -1,7 +1,7 @@
 //! The parameters of a call, and what is wrong with them.
 
 use super::access::MethodRefused;
-use crate::{RpcError, codes};
+use crate::RpcError;
 use proto_schemas::{Method, ParamViolation, violations};
 use serde::Deserialize;
 use serde_json::json;
@@ -29,13 +29,13 @@ pub(super) fn parse<'a, P: Deserialize<'a>>(
         let of_schema =
             serde_json::from_str(text).map(|params| violations(method, params)).unwrap_or_default();
         match of_schema.first() {
-            Some(first) => Err(invalid_params(&first.message.clone(), &of_schema)),
-            None => parse_with_path(text),
+            Some(first) => Err(invalid_params(method, &first.message.clone(), &of_schema)),
+            None => parse_with_path(method, text),
         }
     })
 }
 
-fn parse_with_path<'a, P: Deserialize<'a>>(text: &'a str) -> Result<P, RpcError> {
+fn parse_with_path<'a, P: Deserialize<'a>>(method: &Method, text: &'a str) -> Result<P, RpcError> {
     let mut json = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let step = |segment: &Segment| match segment {
@@ -49,7 +49,7 @@ fn parse_with_path<'a, P: Deserialize<'a>>(text: &'a str) -> Result<P, RpcError>
             Some(reason) => format!("{named}: {reason}"),
             None => format!("{named} has the wrong form"),
         };
-        invalid_params(&message.clone(), &[ParamViolation { path, rule: "format", message }])
+        invalid_params(method, &message.clone(), &[ParamViolation { path, rule: "format", message }])
     })
 }
 
@@ -63,14 +63,15 @@ fn own_words(error: &serde_json::Error) -> Option<String> {
     is_own.then(|| reason.to_owned())
 }
 
-fn invalid_params(sentence: &str, violations: &[ParamViolation]) -> RpcError {
-    RpcError::new(codes::INVALID_PARAMS, sentence).with("violations", json!(violations))
+fn invalid_params(method: &Method, sentence: &str, violations: &[ParamViolation]) -> RpcError {
+    RpcError::new(method.invalid_params, sentence).with("violations", json!(violations))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proto_schemas::requests::message;
+    use crate::codes;
+    use proto_schemas::requests::{message, search};
     use serde_json::Value;
 
     /// The sentence, and where something is wrong by which rule.
@@ -92,6 +93,19 @@ mod tests {
         let (sentence, found) = refusal(r#"{"to":"alice","payload":{}}"#);
         assert!(sentence.starts_with("to: an AID must have the form name.issuer"), "{sentence}");
         assert_eq!(found, json!([["/to", "format"]]));
+    }
+
+    #[test]
+    fn a_method_may_have_a_code_of_its_own_for_them() {
+        let code = |method: &str| {
+            let params = RawValue::from_string(r#"{"limit":"x"}"#.to_owned()).unwrap();
+            let method = proto_schemas::find(method).unwrap();
+            let limit = parse::<search::Query>(method, Some(&params)).expect_err("it is refused");
+            assert_eq!(limit.to_string(), "limit must be an integer or null");
+            limit.code()
+        };
+        assert_eq!(code("search.query"), codes::search::INVALID_QUERY.code);
+        assert_eq!(code("search.snapshot"), codes::INVALID_PARAMS.code);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! A service as a value: what it answers, over JSON-RPC and over HTTP, and what it does by itself.
 
+mod agent_removal;
 mod metrics;
 mod session_notice;
 
+pub use agent_removal::AgentRemoval;
 pub use metrics::ServiceMetrics;
 pub use session_notice::SessionNotice;
 
@@ -21,6 +23,8 @@ use tokio_util::task::TaskTracker;
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
+/// Made by [`Service::new`] and in no other way, so that nothing that it asks for is left out.
+#[non_exhaustive]
 pub struct Service {
     /// The namespaces whose methods it answers; usually one, of its own name.
     pub namespaces: &'static [&'static str],
@@ -30,11 +34,26 @@ pub struct Service {
     pub routes: axum::Router,
     /// What it does without being asked.
     pub tasks: Vec<Task>,
+    /// Whether clients are told that it is here.
+    pub advertised: bool,
 }
 
 impl Service {
-    pub fn new(namespaces: &'static [&'static str], methods: impl Into<Methods>) -> Service {
-        Service { namespaces, methods: methods.into(), routes: axum::Router::new(), tasks: Vec::new() }
+    /// Whatever else a service is, it says what it removes when the AID of an agent ends.
+    pub fn new(
+        namespaces: &'static [&'static str],
+        methods: impl Into<Methods>,
+        removal: AgentRemoval,
+    ) -> Service {
+        let tasks = removal.task.into_iter().collect();
+        let (methods, routes) = (methods.into(), axum::Router::new());
+        Service { namespaces, methods, routes, tasks, advertised: true }
+    }
+
+    /// A service that its operator turned off: no client is told of its namespaces and their tags, and its methods only say so.
+    #[must_use]
+    pub fn turned_off(self) -> Service {
+        Service { advertised: false, ..self }
     }
 
     #[must_use]
@@ -103,7 +122,7 @@ impl Tasks {
             if ended.is_ok() || stop.is_cancelled() {
                 return;
             }
-            tracing::error!("task {service}.{} panicked, and is started again", task.name);
+            tracing::error!("task {service}.{} panicked and was restarted", task.name);
             if stop.run_until_cancelled(backoff.wait()).await.is_none() {
                 return;
             }

@@ -6,6 +6,7 @@
 //! Where the store can do several commits at once, a few may run: while one waits for its disk, the next is on its way. Two
 //! commits that run at once have no key in common, so what is for one key still happens in the order in which it was submitted.
 
+use super::is_disk_full;
 use crate::{RpcError, Tally, trace};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -28,7 +29,7 @@ const LOOK_AHEAD: usize = 1024;
 /// `E` is what a failed commit gives.
 #[derive(Debug, thiserror::Error, Clone)]
 pub enum BatchError<E: Display = Arc<sqlx::Error>> {
-    #[error("the store is behind: {0} bytes already wait to be written")]
+    #[error("the store is overloaded: {0} bytes are waiting to be written")]
     Busy(usize),
     #[error("the commit failed: {0}")]
     Failed(E),
@@ -39,12 +40,13 @@ pub enum BatchError<E: Display = Arc<sqlx::Error>> {
 impl From<BatchError> for RpcError {
     fn from(error: BatchError) -> RpcError {
         match error {
+            BatchError::Failed(ref cause) if is_disk_full(cause) => RpcError::no_space().caused_by(error),
             BatchError::Failed(_) => RpcError::store(error),
             BatchError::Busy(_) => {
-                RpcError::unavailable("too much waits to be stored right now, nothing was changed", error)
+                RpcError::unavailable("the store is overloaded; nothing was changed", error)
             }
             BatchError::Closed => {
-                RpcError::unavailable("the service is stopping, nothing was changed", error)
+                RpcError::unavailable("the service is stopping; nothing was changed", error)
             }
         }
     }

@@ -10,6 +10,7 @@ use sqlx::any::AnyPoolOptions;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{Any, AnyConnection, AnyPool, Transaction};
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -84,6 +85,14 @@ impl StoreUrl {
         }
     }
 
+    /// The folder of the files on SQLite, in a process with this data folder.
+    pub fn folder<'a>(&'a self, data: &'a Path) -> Option<&'a Path> {
+        match self {
+            StoreUrl::Sqlite(folder) => Some(folder_or(folder, data)),
+            StoreUrl::Postgres { .. } => None,
+        }
+    }
+
     /// The URL without a password, for people.
     pub fn shown(&self) -> String {
         match self {
@@ -118,8 +127,7 @@ impl Db {
         sqlx::any::install_default_drivers();
         let db = match store {
             StoreUrl::Sqlite(folder) => {
-                let folder = if folder.as_os_str().is_empty() { data } else { folder };
-                Db::sqlite(&folder.join(format!("{service}.db")), durability).await?
+                Db::sqlite(&folder_or(folder, data).join(format!("{service}.db")), durability).await?
             }
             StoreUrl::Postgres { url, schema_prefix } => {
                 Db::postgres(url, &format!("{schema_prefix}{service}")).await?
@@ -201,11 +209,21 @@ impl Db {
 
     /// Whether a PostgreSQL server answers, and which one: for `aund doctor`.
     pub async fn probe(store: &StoreUrl) -> anyhow::Result<String> {
-        let StoreUrl::Postgres { url, .. } = store else { bail!("only a server can be probed") };
-        sqlx::any::install_default_drivers();
-        let pool =
-            AnyPoolOptions::new().max_connections(1).acquire_timeout(ACQUIRE_TIMEOUT).connect(url).await?;
-        Ok(sqlx::query_scalar("SELECT version()").fetch_one(&pool).await?)
+        ask_once(store, "SELECT version()".to_owned()).await
+    }
+
+    /// What all services of the server hold in a PostgreSQL database, whichever process runs them: tables with their indexes.
+    pub async fn schema_bytes(store: &StoreUrl) -> anyhow::Result<u64> {
+        let StoreUrl::Postgres { schema_prefix, .. } = store else { bail!("SQLite has no schemas") };
+        let schemas: Vec<String> =
+            proto_schemas::services().map(|service| format!("'{schema_prefix}{service}'")).collect();
+        let sum = format!(
+            "SELECT CAST(COALESCE(SUM(pg_total_relation_size(pg_class.oid)), 0) AS BIGINT)
+             FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+             WHERE relkind IN ('r', 'm') AND nspname IN ({})",
+            schemas.join(", ")
+        );
+        Ok(ask_once::<i64>(store, sum).await?.unsigned_abs())
     }
 
     pub fn engine(&self) -> Engine {
@@ -294,6 +312,23 @@ impl Db {
     }
 }
 
+fn folder_or<'a>(folder: &'a Path, data: &'a Path) -> &'a Path {
+    if folder.as_os_str().is_empty() { data } else { folder }
+}
+
+/// Asks a PostgreSQL server one question on a connection of its own, which ends with it.
+async fn ask_once<T>(store: &StoreUrl, question: String) -> anyhow::Result<T>
+where
+    T: for<'r> sqlx::Decode<'r, Any> + sqlx::Type<Any> + Send + Unpin,
+{
+    let StoreUrl::Postgres { url, .. } = store else { bail!("only PostgreSQL can be queried") };
+    sqlx::any::install_default_drivers();
+    let pool = AnyPoolOptions::new().max_connections(1).acquire_timeout(ACQUIRE_TIMEOUT).connect(url).await?;
+    let answer = sqlx::query_scalar(sqlx::AssertSqlSafe(question)).fetch_one(&pool).await;
+    pool.close().await;
+    Ok(answer?)
+}
+
 fn private(file: &Path) -> std::io::Result<()> {
     if let Some(folder) = file.parent() {
         crate::files::make_folder(folder)?;
@@ -324,9 +359,21 @@ async fn run(connection: &mut AnyConnection, sql: &str) -> sqlx::Result<()> {
     Ok(())
 }
 
+/// Whether a write failed because its disk is full: SQLITE_FULL, `disk_full` of PostgreSQL, or ENOSPC.
+pub fn is_disk_full(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Database(error) => error.code().is_some_and(|code| code == "13" || code == "53100"),
+        sqlx::Error::Io(error) => error.kind() == ErrorKind::StorageFull,
+        _ => false,
+    }
+}
+
 impl From<sqlx::Error> for RpcError {
     fn from(error: sqlx::Error) -> RpcError {
-        RpcError::store(error)
+        match is_disk_full(&error) {
+            true => RpcError::no_space().caused_by(error),
+            false => RpcError::store(error),
+        }
     }
 }
 
@@ -357,6 +404,26 @@ mod tests {
         let question = "SELECT sqlite_compileoption_used('ENABLE_QPSG')";
         let used: i64 = sqlx::query_scalar(question).fetch_one(db.read()).await.unwrap();
         assert_eq!(used, 1, ".cargo/config.toml says how SQLite is built");
+    }
+
+    #[tokio::test]
+    async fn a_write_that_finds_its_disk_full_is_told_so() {
+        let (folder, migrations) = (tempfile::tempdir().unwrap(), Migrator::with_migrations(Vec::new()));
+        let store = testing::store_url().parse().unwrap();
+        let db = Db::open(&store, folder.path(), "test", &migrations, Durability::Full).await.unwrap();
+        let mut writing = db.write.acquire().await.unwrap();
+        let failing = match db.engine() {
+            Engine::Sqlite => {
+                run(&mut writing, "CREATE TABLE thing (text TEXT)").await.unwrap();
+                run(&mut writing, "PRAGMA max_page_count = 3").await.unwrap();
+                "INSERT INTO thing VALUES (hex(zeroblob(100000)))"
+            }
+            Engine::Postgres => "DO $$ BEGIN RAISE EXCEPTION 'no space' USING ERRCODE = 'disk_full'; END $$",
+        };
+        let refused = RpcError::from(run(&mut writing, failing).await.unwrap_err());
+        assert_eq!((refused.code(), refused.data("reason")), (5003, Some(&"no_space".into())), "{refused}");
+        let other = RpcError::from(run(&mut writing, "SELECT nothing").await.unwrap_err());
+        assert_eq!((other.code(), other.data("reason")), (5003, None));
     }
 
     #[tokio::test]

@@ -9,6 +9,6 @@ mod stats;
 pub(crate) mod test_tables;
 
 pub use batch::{Batch, BatchError};
-pub use db::{Db, Durability, Engine, StoreUrl};
+pub use db::{Db, Durability, Engine, StoreUrl, is_disk_full};
 pub use lease::{Lease, Leases};
 pub use stats::{StoreStats, Stores, Tally};

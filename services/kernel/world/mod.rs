@@ -5,8 +5,8 @@ mod service_row;
 pub use service_row::{ConfiguredService, ServiceRow, ServiceSettings};
 
 use crate::{
-    Bus, Clock, CpuPool, Db, Durability, Ids, Mesh, Presence, Service, ServiceMetrics, ServiceRoutes,
-    StoreUrl, Stores, Tasks, http,
+    AccountSettings, Accounts, Bus, Clock, CpuPool, Db, Disk, Durability, Ids, Mesh, Presence, Service,
+    ServiceMetrics, ServiceRoutes, StoreUrl, Stores, Tasks, http,
 };
 use sqlx::migrate::Migrator;
 use std::path::{Path, PathBuf};
@@ -28,10 +28,14 @@ pub struct World {
     pub store: StoreUrl,
     /// What the stores of the services count.
     pub stores: Stores,
+    /// Whether there is space for new bytes in them.
+    pub disk: Disk,
     /// What the services count.
     pub metrics: ServiceMetrics,
     /// What the services do in the background.
     pub tasks: Tasks,
+    /// What services keep for agents, in all.
+    pub accounts: Accounts,
     /// Where everything is computed that grows with what somebody sent.
     pub cpu: Arc<CpuPool>,
     pub mesh: Arc<Mesh>,
@@ -48,6 +52,7 @@ pub struct World {
 impl World {
     /// For a server of one process, on the system's clock.
     pub fn local(issuer: &str, data: &Path, store: StoreUrl) -> World {
+        let bus = Bus::local();
         World {
             issuer: issuer.to_owned(),
             pki_url: format!("https://gateway.{issuer}"),
@@ -55,11 +60,13 @@ impl World {
             keys: data.to_owned(),
             store,
             stores: Stores::default(),
+            disk: Disk::default(),
             metrics: ServiceMetrics::default(),
             tasks: Tasks::default(),
+            accounts: Accounts::new(AccountSettings::default(), &bus),
             cpu: Arc::default(),
             mesh: Arc::default(),
-            bus: Bus::local(),
+            bus,
             presence: Presence::local(),
             clock: Clock::System,
             ids: Ids::default(),
@@ -70,12 +77,16 @@ impl World {
 
     /// Puts a service that was opened here on the mesh, and begins its tasks.
     pub fn add(&self, service: Service) {
-        let Service { namespaces, methods, routes, tasks } = service;
+        let Service { namespaces, methods, routes, tasks, advertised } = service;
+        let methods = methods.on_disk(&self.disk);
         for namespace in namespaces {
             self.mesh.add_local(namespace, methods.clone());
+            if !advertised {
+                self.mesh.turn_off(namespace);
+            }
         }
         let name = namespaces.first().copied().unwrap_or_default();
-        let routes = http::routes_of(routes);
+        let routes = http::routes_of(routes, &self.disk);
         self.mesh.add_routes(name, ServiceRoutes::Local(routes));
         for task in tasks {
             self.tasks.run(&self.tracker, &self.stop, name, task);

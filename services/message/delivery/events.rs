@@ -4,6 +4,7 @@ use super::rows::Nearness;
 use crate::store::stored_message::{InboxEntry, MessageKind, StoredMessage};
 use crate::store::write::CommittedMessage;
 use kernel::{Aid, Audience, Bus, DeviceId, Event, Presence};
+use proto_schemas::requests::message::ForWebhook;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -31,20 +32,23 @@ pub(crate) fn publish_committed(bus: &Bus, presence: &Presence, committed: &Comm
     }
 }
 
+/// Says that a message came for the device of a webhook. A client may have called its device so, too; then nobody listens.
+pub(crate) fn tell_webhooks(bus: &Bus, committed: &CommittedMessage) {
+    let webhook = DeviceId::webhook();
+    for (entry, device) in committed.message.entries.iter().zip(&committed.devices) {
+        if *device == webhook {
+            let aid = if entry.own { &committed.message.from } else { &committed.message.to };
+            bus.signal(&ForWebhook { aid: aid.clone(), seq: entry.seq });
+        }
+    }
+}
+
 /// The same for one device that may have missed it.
 pub(crate) fn publish_again(bus: &Bus, message: &StoredMessage, inbox: i64, device: &DeviceId) {
     let Some(entry) = message.entry(inbox) else { return };
     let owner = if entry.own { &message.from } else { &message.to };
     let to = Audience::Instance { aid: owner.clone(), device: Some(device.clone()), slot: None };
     publish(bus, to, message, entry, device, None);
-}
-
-/// Notifies a connection whose client pulls only then, of whatever kind the message is.
-pub(crate) fn notify_again(bus: &Bus, to: Audience, message: &StoredMessage, inbox: i64, device: &DeviceId) {
-    let Some(entry) = message.entry(inbox) else { return };
-    if let Some(params) = v2_notification(message, entry, device, None) {
-        bus.publish(&Event::with_params(to, V2_RECEIVED, params));
-    }
 }
 
 fn publish(
@@ -59,7 +63,7 @@ fn publish(
         MessageKind::V2 => (V2_RECEIVED, v2_notification(message, entry, device, trace)),
         MessageKind::Recall => (RECALLED, recalled(message, entry, device)),
         MessageKind::Plain | MessageKind::V1 | MessageKind::Queue => {
-            (RECEIVED, message.plain_row(entry, device, None, trace))
+            (RECEIVED, message.received_params(entry, device, None, trace))
         }
     };
     if let Some(params) = params {

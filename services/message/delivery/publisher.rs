@@ -34,6 +34,7 @@ async fn publish_all(
             // A panic is logged there, and nobody waits for more: the recipient finds the message by pull.
             let _ = catch_panic("the event of a message", || {
                 events::publish_committed(&bus, &presence, &*message);
+                events::tell_webhooks(&bus, &*message);
                 Ok(())
             });
         }

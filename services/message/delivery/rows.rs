@@ -60,8 +60,8 @@ struct PlainRow<'a> {
     delivery_mode: &'static str,
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     kind: Option<&'a str>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    encrypted: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encrypted: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     need_render: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -156,6 +156,32 @@ impl StoredMessage {
         entry: &InboxEntry,
         device: &DeviceId,
         volatile: Option<&VolatileFields>,
+    ) -> Option<Box<RawValue>> {
+        self.plain(entry, device, volatile, self.attributes.encrypted.then_some(true), None)
+    }
+
+    /// The parameters of `event/message.received`: the row, and `"encrypted": false` of a plain payload. fastaun 0.2.20 decrypts
+    /// what has no flag and hands on what has `false`, so no payload that may be an envelope gets it.
+    pub fn received_params(
+        &self,
+        entry: &InboxEntry,
+        device: &DeviceId,
+        volatile: Option<&VolatileFields>,
+        trace: Option<Box<RawValue>>,
+    ) -> Option<Box<RawValue>> {
+        let encrypted = match self.attributes.encrypted {
+            true => Some(true),
+            false => (!envelope::may_be_sealed(self.payload(entry))).then_some(false),
+        };
+        self.plain(entry, device, volatile, encrypted, trace)
+    }
+
+    fn plain(
+        &self,
+        entry: &InboxEntry,
+        device: &DeviceId,
+        volatile: Option<&VolatileFields>,
+        encrypted: Option<bool>,
         trace: Option<Box<RawValue>>,
     ) -> Option<Box<RawValue>> {
         if self.kind == MessageKind::V2 {
@@ -171,7 +197,7 @@ impl StoredMessage {
             payload: self.payload(entry),
             delivery_mode: self.delivery_mode(),
             kind: attributes.kind.as_deref(),
-            encrypted: attributes.encrypted,
+            encrypted,
             need_render: attributes.need_render,
             msg_subtype: attributes.msg_subtype.as_deref(),
             content_type: attributes.content_type.as_deref(),

@@ -15,7 +15,7 @@ impl MessageService {
         caller: Caller,
         prekey: PutPrekey,
     ) -> Result<StoredPrekey, Error> {
-        let session = caller.connected_agent()?;
+        let session = &*self.acting_agent(&caller).await?;
         check(&prekey)?;
         let device = prekey.device_id.as_deref().unwrap_or_default();
         if !device.is_empty() && device != session.device.as_str() {

@@ -57,6 +57,17 @@ pub(super) fn classify(payload: &RawValue) -> PayloadKind {
     }
 }
 
+/// Whether a payload may be an envelope of end-to-end encryption: its `type` begins with `e2ee.`.
+pub(super) fn may_be_sealed(payload: &RawValue) -> bool {
+    let text = payload.get();
+    // The type is one of the strings in it; only an escape could hide that.
+    if !text.contains("e2ee.") && !text.contains("\\u") {
+        return false;
+    }
+    let head = text.starts_with('{').then(|| serde_json::from_str::<EnvelopeType>(text).ok()).flatten();
+    head.and_then(|head| head.kind).is_some_and(|kind| kind.starts_with("e2ee."))
+}
+
 /// A V2 envelope that was checked.
 pub(super) struct Envelope<'a> {
     /// The envelope without `recipients`: nobody needs to know who else can read it.

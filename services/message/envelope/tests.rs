@@ -18,6 +18,7 @@ fn session() -> CallingAgent {
         connection: 1,
         address: [127, 0, 0, 1].into(),
         connected_at_ms: 0,
+        network: None,
         generation: Generation::Second,
         trace: None,
     }

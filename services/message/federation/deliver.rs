@@ -116,12 +116,12 @@ fn settle(issuer: &str, rows: &[OutboxRow], outcomes: Vec<Result<Box<RawValue>, 
             }
         }
     }
-    let failure = failed.map(|error| SendFailure { error, may_have_arrived });
+    let failure = failed.map(|error| SendFailure { error, may_have_arrived, retry_in: None });
     PageOutcome { settled, failure, ..PageOutcome::default() }
 }
 
 /// Whether a retry may succeed. An internal error of the peer may be repaired while the message waits.
-fn may_succeed_later(error: &RpcError) -> bool {
+pub(super) fn may_succeed_later(error: &RpcError) -> bool {
     if error.code() == codes::INTERNAL.code {
         return true;
     }
@@ -132,5 +132,5 @@ fn may_succeed_later(error: &RpcError) -> bool {
 /// The error of a batch is the error of each message in it.
 fn repeated(error: &RpcError) -> RpcError {
     let code = if is_unreachable(error) { codes::FEDERATION_UNREACHABLE } else { codes::FEDERATION_TIMEOUT };
-    RpcError::new(code, error)
+    RpcError::new(code, error).with("retryable", may_succeed_later(error))
 }

@@ -72,6 +72,13 @@ impl MessageService {
         request: &R,
         within: Option<Duration>,
     ) -> Result<PendingAnswer<Box<RawValue>>, Error> {
+        if !self.mesh.knows("gateway") {
+            let issuer = call.issuer;
+            let sentence = format!("{issuer} is another domain, and federation is switched off here");
+            let error = RpcError::new(codes::FEDERATION_UNREACHABLE, sentence).with("reason", "no_gateway");
+            let error = error.with("phase", "connect").with("target_issuer", issuer);
+            return Err(error.with("retryable", false).into());
+        }
         if !self.mesh.has("gateway") {
             return Err(Error::Foreign(call.issuer.to_owned()));
         }
@@ -100,6 +107,11 @@ impl Error {
             Error::Other(error) => is_unreachable(error),
             _ => false,
         }
+    }
+
+    /// The same, where the domain may be reached later by itself: what is kept for it may arrive.
+    pub fn is_unreachable_now(&self) -> bool {
+        self.is_unreachable() && !matches!(self, Error::Other(error) if !deliver::may_succeed_later(error))
     }
 
     /// Whether the peer link broke before the answer came, so that the call may have arrived or not.

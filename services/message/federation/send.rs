@@ -13,7 +13,7 @@ use crate::store::stored_message::MessageKey;
 use crate::store::write::CountOutcome;
 use crate::{Error, MessageService, envelope};
 use futures_util::future::{OptionFuture, join};
-use kernel::{Aid, Caller, NewOutboxRow, RpcError};
+use kernel::{Aid, Caller, Kept, NewOutboxRow, Payer, RpcError};
 use proto_schemas::requests::message::{Send, SendStatus, SentMessage};
 use serde_json::value::to_raw_value;
 use std::time::Duration;
@@ -72,15 +72,16 @@ impl MessageService {
         let message_id = draft.message.message_id.clone();
         let outbound = OutboundMessage { call, message_id, at, tool_call };
         // The copies are counted before the message is sent: afterwards they cannot be refused.
-        let own_bytes = if draft.message.entries.is_empty() { 0 } else { draft.message.bytes() };
-        if own_bytes > 0 {
-            self.quotas.reserve(&session.aid, Some(&session.aid), own_bytes)?;
+        let payer = Payer::of(session, &self.issuer);
+        let own = (!draft.message.entries.is_empty()).then(|| draft.message.kept());
+        if let Some(own) = own {
+            self.quotas.reserve(&payer, Some(&session.aid), own)?;
         }
 
         let sent = begin_then_release(self.pass_on(&outbound, &mut send, turn), own_turn).await;
         let is_new = matches!(&sent, Ok(sent) if sent.status != SendStatus::Duplicate);
-        if own_bytes > 0 && !is_new {
-            self.quotas.release(&session.aid, Some(&session.aid), own_bytes);
+        if let Some(own) = own.filter(|_| !is_new) {
+            self.quotas.release(&payer, Some(&session.aid), own);
         }
         let sent = sent?;
 
@@ -148,7 +149,7 @@ impl MessageService {
             SendWhen::NowOrNever => return self.send_now(outbound, send, None).await,
             SendWhen::Later => {}
             SendWhen::Now(turn) => match self.send_now(outbound, send, turn).await {
-                Err(error) if error.is_unreachable() => {}
+                Err(error) if error.is_unreachable_now() => {}
                 // It is sent again with the same id: if it arrived, it is a duplicate there.
                 Err(error) if error.link_lost() => tried = Some(self.clock.now_ms()),
                 sent => return sent,
@@ -213,11 +214,11 @@ impl MessageService {
             tried_at,
             data: json(&data),
         };
-        let bytes = new.data.len();
-        self.quotas.reserve(&session.aid, None, bytes)?;
+        let (kept, payer) = (Kept::rows(1, new.data.len()), Payer::of(session, &self.issuer));
+        self.quotas.reserve(&payer, None, kept)?;
         let put = self.outbox.put(new, expires_at).await;
         if put.is_err() {
-            self.quotas.release(&session.aid, None, bytes);
+            self.quotas.release(&payer, None, kept);
         }
         let expires_at = put?;
         let mode = params::mode(send)?.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Who reads: an inbox and a slot, always those of the session.
+//! Who reads: an inbox and a slot, always those of the session; over HTTP, those of the webhook of an agent that has one.
 
 use crate::store::inboxes::Inbox;
 use crate::{Error, MessageService};
@@ -29,7 +29,7 @@ impl MessageService {
         caller: &Caller,
         claim: ConsumerClaim<'_>,
     ) -> Result<Consumer, Error> {
-        let session = caller.connected_agent()?;
+        let session = &*self.acting_agent(caller).await?;
         let device = claim.device_id.unwrap_or_default();
         if !device.is_empty() && device != session.device.as_str() {
             return Err(Error::Param("device_id must be the device of this connection".to_owned()));

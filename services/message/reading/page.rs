@@ -14,7 +14,7 @@ const BESIDE_ROWS: usize = 8 << 10;
 
 /// No client reads a larger row, because all of them refuse frames above 2 MiB. Nothing so large is accepted any more; one that
 /// was stored by an earlier build is left out, as a message whose content is gone, so that those behind it can be read.
-const MAX_ROW_BYTES: usize = (2 << 20) - (64 << 10);
+pub(crate) const MAX_ROW_BYTES: usize = (2 << 20) - (64 << 10);
 
 /// The rows of one answer.
 pub(crate) struct MessagePage {
@@ -81,7 +81,7 @@ impl RowForm {
         volatile: Option<&VolatileFields>,
     ) -> Option<Box<RawValue>> {
         match self {
-            RowForm::Plain => message.plain_row(entry, &consumer.device, volatile, None),
+            RowForm::Plain => message.plain_row(entry, &consumer.device, volatile),
             RowForm::V2 => message.v2_row(entry, &consumer.device, volatile),
         }
     }

@@ -32,6 +32,13 @@ pub(crate) enum WithQueue {
     No,
 }
 
+/// Whether a message can be shown: the content of a queue message is in memory for a while, and then gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HasContent {
+    Yes,
+    No,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ScanOrder {
     OldestFirst,
@@ -56,6 +63,24 @@ impl MessageService {
         let bounds = (after, i64::MAX);
         self.fill(&mut page, consumer, bounds, query, (ScanOrder::OldestFirst, &contents)).await?;
         Ok(page)
+    }
+
+    /// So many messages after a seq at most, each with whether it has its content.
+    pub(crate) async fn with_content_after(
+        &self,
+        consumer: &Consumer,
+        after: i64,
+        most: usize,
+    ) -> Result<Vec<(InboxMessage, HasContent)>, Error> {
+        let range = SeqRange { inbox: consumer.inbox, after, before: i64::MAX, sender: None };
+        let found = self.store.first(range, most).await?;
+        let queue = self.queue_messages_after(&consumer.aid, consumer.inbox, after).await?;
+        let contents: QueueContents = queue.rows.into_iter().collect();
+        let with_content = found.into_iter().map(|one| match with_content(one.clone(), &contents) {
+            Some(one) => (one, HasContent::Yes),
+            None => (one, HasContent::No),
+        });
+        Ok(with_content.collect())
     }
 
     /// The last messages before a seq and after another. What does not fit are the oldest.

@@ -55,10 +55,8 @@ fn written_bytes(message: &StoredMessage, entry: &InboxEntry, device: &DeviceId,
         created_at: message.at,
         expires_at: message.at,
     });
-    let rows = [
-        message.plain_row(&entry, device, fields.as_ref(), None),
-        message.v2_row(&entry, device, fields.as_ref()),
-    ];
+    let rows =
+        [message.plain_row(&entry, device, fields.as_ref()), message.v2_row(&entry, device, fields.as_ref())];
     let bytes = |row: Box<RawValue>| row.get().len();
     rows.into_iter().flatten().map(bytes).max().unwrap_or_default()
 }

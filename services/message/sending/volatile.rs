@@ -210,7 +210,7 @@ impl MessageService {
                 }
                 (events::V2_RECEIVED, to_raw_value(&params).ok())
             }
-            _ => (events::RECEIVED, message.plain_row(entry, device, Some(volatile), trace)),
+            _ => (events::RECEIVED, message.received_params(entry, device, Some(volatile), trace)),
         };
         if let Some(params) = params {
             let to = Audience::Instance { aid: owner.clone(), device: Some(device.clone()), slot: None };

@@ -2,7 +2,10 @@
 //!
 //! Every message to an agent is addressed to each of its devices, so their number bounds what a message costs. A device that
 //! is one too many is not refused: it takes the place of the one that was not seen for longest and is not connected now. What
-//! was removed comes back as a new device, with what is sent from then on.
+//! was removed comes back as a new device, with what is sent from then on. The device that a webhook reads by stays for as long as its
+//! agent wants it.
+
+mod webhook;
 
 use super::inboxes::{Inbox, InboxList, Inboxes};
 use kernel::{Aid, DeviceId, Engine, Event};
@@ -15,7 +18,7 @@ const SEEN_EVERY_MS: i64 = 3_600_000;
 const EXPIRE_ROWS: i64 = 64;
 
 /// An inbox that is to be removed.
-type LeavingInbox = (i64, String);
+pub(super) type LeavingInbox = (i64, String);
 
 impl Inboxes {
     /// Gives a device its inbox. The first device of an agent gets the inbox with what was sent before.
@@ -72,7 +75,7 @@ impl Inboxes {
         // The newest inbox of all stays, for its id; see `join`.
         let rows: Vec<(i64, String, String)> = sqlx::query_as(
             "SELECT id, aid, device FROM inbox
-             WHERE seen_at < $1 AND joined_at IS NOT NULL AND id < (SELECT MAX(id) FROM inbox)
+             WHERE seen_at < $1 AND joined_at IS NOT NULL AND webhook = 0 AND id < (SELECT MAX(id) FROM inbox)
              ORDER BY seen_at LIMIT $2",
         )
         .bind(seen_before)
@@ -103,7 +106,7 @@ impl Inboxes {
         Ok(())
     }
 
-    fn tell_removed(&self, aid: &Aid, removed: &[i64]) {
+    pub(super) fn tell_removed(&self, aid: &Aid, removed: &[i64]) {
         if removed.is_empty() {
             return;
         }
@@ -184,16 +187,18 @@ impl Inboxes {
         aid: &Aid,
         joining: &DeviceId,
     ) -> sqlx::Result<Vec<i64>> {
-        let others: Vec<LeavingInbox> = sqlx::query_as(
-            "SELECT id, device FROM inbox WHERE aid = $1 AND device <> $2 ORDER BY seen_at, id",
+        let others: Vec<(i64, String, i64)> = sqlx::query_as(
+            "SELECT id, device, webhook FROM inbox WHERE aid = $1 AND device <> $2 ORDER BY seen_at, id",
         )
         .bind(aid.as_str())
         .bind(joining.as_str())
         .fetch_all(&mut **tx)
         .await?;
         let excess = (others.len() + 1).saturating_sub(self.most_devices);
-        let absent = others.into_iter().filter(|(_, device)| !self.is_connected(aid, device));
-        let leaving: Vec<LeavingInbox> = absent.take(excess).collect();
+        let absent = others
+            .into_iter()
+            .filter(|(_, device, webhook)| *webhook == 0 && !self.is_connected(aid, device));
+        let leaving: Vec<LeavingInbox> = absent.map(|(id, device, _)| (id, device)).take(excess).collect();
         for inbox in &leaving {
             self.remove(tx, aid, inbox).await?;
         }
@@ -201,7 +206,7 @@ impl Inboxes {
     }
 
     /// Everything of a device but its messages, which are removed when they are old.
-    async fn remove(
+    pub(super) async fn remove(
         &self,
         tx: &mut Transaction<'static, Any>,
         aid: &Aid,
@@ -235,12 +240,22 @@ impl Inboxes {
         if self.db.engine() == Engine::Postgres {
             sqlx::query("DELETE FROM head WHERE inbox = $1").bind(*id).execute(&mut **tx).await?;
         }
+        self.remove_rows_of_device(tx, aid, device).await
+    }
+
+    /// What a device published, and how far it has read.
+    async fn remove_rows_of_device(
+        &self,
+        tx: &mut Transaction<'static, Any>,
+        aid: &Aid,
+        device: &str,
+    ) -> sqlx::Result<()> {
         // The read position without a device is that of all devices.
         for statement in [
             "DELETE FROM prekey WHERE aid = $1 AND device = $2",
             "DELETE FROM read_state WHERE aid = $1 AND device = $2 AND device <> ''",
         ] {
-            sqlx::query(statement).bind(aid.as_str()).bind(device.as_str()).execute(&mut **tx).await?;
+            sqlx::query(statement).bind(aid.as_str()).bind(device).execute(&mut **tx).await?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Why the store did not write something. An agent is told the same of all of them: nothing was changed, try again.
 
-use kernel::BatchError;
+use kernel::{BatchError, is_disk_full};
 use std::sync::Arc;
 
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +24,17 @@ pub(crate) enum StoreError {
     LeftOut,
     #[error("a write was answered with the outcome of another kind of write")]
     OtherKind,
+}
+
+impl StoreError {
+    pub fn is_disk_full(&self) -> bool {
+        match self {
+            StoreError::Sql(error) => is_disk_full(error),
+            StoreError::Queue(BatchError::Failed(error)) => is_disk_full(error),
+            StoreError::Commit(error) => error.is_disk_full(),
+            _ => false,
+        }
+    }
 }
 
 /// Of a commit that gives the reason for each of its writes.

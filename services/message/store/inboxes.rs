@@ -27,6 +27,8 @@ pub(crate) struct Inbox {
     pub seen_at: i64,
     /// How often the agent's devices had changed when this was read; 0 on SQLite, where nobody else changes them.
     pub changes: i64,
+    /// A webhook reads by it.
+    pub webhook: bool,
     pub spk: Option<Spk>,
 }
 
@@ -70,6 +72,7 @@ struct InboxRow {
     spk_signature: Option<String>,
     spk_timestamp: Option<i64>,
     changes: i64,
+    webhook: i64,
 }
 
 impl Inboxes {
@@ -125,11 +128,11 @@ impl Inboxes {
         let (changes, read_at) = (self.cache.lock().changes, Instant::now());
         let query = match self.db.engine() {
             Engine::Sqlite => sqlx::query_as(
-                "SELECT id, device, joined_at, seen_at, spk_id, spk_pk, spk_signature, spk_timestamp, 0 AS changes
+                "SELECT id, device, joined_at, seen_at, spk_id, spk_pk, spk_signature, spk_timestamp, 0 AS changes, webhook
                  FROM inbox WHERE aid = $1 ORDER BY id",
             ),
             Engine::Postgres => sqlx::query_as(
-                "SELECT id, device, joined_at, seen_at, spk_id, spk_pk, spk_signature, spk_timestamp, head.changes
+                "SELECT id, device, joined_at, seen_at, spk_id, spk_pk, spk_signature, spk_timestamp, head.changes, webhook
                  FROM inbox JOIN head ON head.inbox = inbox.id WHERE aid = $1 ORDER BY id",
             ),
         };
@@ -227,6 +230,7 @@ impl Inbox {
             joined: row.joined_at.is_some(),
             seen_at: row.seen_at,
             changes: row.changes,
+            webhook: row.webhook != 0,
             spk,
         })
     }

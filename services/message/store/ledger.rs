@@ -54,9 +54,7 @@ impl Ledger {
         }
         let counted = Arc::downgrade(&store);
         tally.set_unindexed(move || counted.upgrade().map_or(0, |store| store.unindexed().1));
-        let last: i64 = sqlx::query_scalar("SELECT COALESCE(MAX(id), 0) FROM letter")
-            .fetch_one(store.db().read())
-            .await?;
+        let last = store.last_id().await?;
         let writer = SqliteWriter { store: store.clone(), queue_messages, committed, last, unsure: false };
         let commit = |mut writer: SqliteWriter, writes| async move {
             let written = writer.commit(writes).await;

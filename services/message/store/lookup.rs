@@ -69,6 +69,14 @@ impl Store {
         Ok(messages)
     }
 
+    /// Whether an inbox has a message of this sender.
+    pub async fn has_sender(&self, inbox: i64, sender: &str) -> sqlx::Result<bool> {
+        let range = SeqRange { inbox, after: 0, before: i64::MAX, sender: Some(sender) };
+        let (unindexed, before) = self.unindexed_in(range);
+        let indexed = self.indexed_in(SeqRange { before, ..range }, 1, RangeEnd::Last);
+        Ok(!unindexed.is_empty() || !indexed.await?.is_empty())
+    }
+
     /// What is not indexed yet of a range, and the seq that the indexed rest of it ends before.
     fn unindexed_in(&self, range: SeqRange<'_>) -> (Vec<InboxMessage>, i64) {
         let unindexed = self.unindexed.read();

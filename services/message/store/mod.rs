@@ -7,6 +7,7 @@
 pub(super) mod bind;
 pub(super) mod cursors;
 mod devices;
+mod ended_agents;
 pub(super) mod ephemeral;
 pub(super) mod error;
 pub(super) mod inboxes;
@@ -117,8 +118,7 @@ impl Store {
             *state = InboxState { head: state.head.max(floor), floor: state.floor.max(floor) };
         }
         *self.inbox_states.write() = known;
-        let mut through: i64 =
-            sqlx::query_scalar("SELECT through FROM filed").fetch_one(self.index.read()).await?;
+        let mut through = self.indexed_through().await?;
         loop {
             let messages = self.log_after(through, INDEX_BATCH).await?;
             let Some(last) = messages.last() else { return Ok(()) };
@@ -126,6 +126,19 @@ impl Store {
             self.add_committed(messages);
             self.index_oldest(Duration::ZERO).await?;
         }
+    }
+
+    /// The id of the last message that the index has, on SQLite; the message itself may have been removed.
+    async fn indexed_through(&self) -> sqlx::Result<i64> {
+        sqlx::query_scalar("SELECT through FROM filed").fetch_one(self.index.read()).await
+    }
+
+    /// The highest id that a message of the log has had, on SQLite. An id is not given twice: a message with an id that the index has
+    /// passed would not be indexed after a crash.
+    pub async fn last_id(&self) -> sqlx::Result<i64> {
+        let last: i64 =
+            sqlx::query_scalar("SELECT COALESCE(MAX(id), 0) FROM letter").fetch_one(self.db.read()).await?;
+        Ok(last.max(self.indexed_through().await?))
     }
 
     /// The messages of the log after this one.

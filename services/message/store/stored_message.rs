@@ -1,6 +1,6 @@
 //! A message as the log stores it. The log keeps it as JSON: the names of its members never change.
 
-use kernel::{Aid, DeviceId};
+use kernel::{Aid, DeviceId, Kept};
 use ring::digest;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -174,6 +174,12 @@ impl StoredMessage {
 
     pub fn delivery_mode(&self) -> &'static str {
         if self.kind == MessageKind::Queue { "queue" } else { "fanout" }
+    }
+
+    /// What its sender pays for: its bytes, and a row for each device that gets it.
+    pub fn kept(&self) -> Kept {
+        let copies: usize = self.copies.iter().map(|copy| copy.get().len()).sum();
+        Kept::rows(self.entries.len().max(1), self.body.get().len() + copies + self.attributes.bytes())
     }
 
     /// Roughly how many bytes it takes in memory.

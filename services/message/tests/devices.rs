@@ -90,3 +90,81 @@ async fn what_is_counted_is_known_after_a_restart_and_forgotten_when_it_was_remo
     assert_eq!(send(&service).await, Ok(()));
     service.quotas.remove_old(test.world.clock.now_ms()).await.unwrap();
 }
+
+#[tokio::test]
+async fn new_agents_of_a_network_agents_of_a_domain_and_all_services_have_limits_together() {
+    let (test, alice, carol) = two().await;
+    let accounts = kernel::AccountSettings { network_shares: 2, domain_shares: 2, ..Default::default() };
+    let mut world = test.world.clone();
+    world.accounts = kernel::Accounts::new(accounts, &world.bus);
+    let settings = Settings { sender_bytes: 2 << 20, ..Settings::default() };
+    let service = MessageService::open(&world, &settings).await.unwrap();
+    let payer = |name: &str, network: Option<&str>| {
+        let agent = CallingAgent::without_session(Aid::parse(name).unwrap(), [0, 0, 0, 0].into());
+        let network = network.map(|network| network.parse().unwrap());
+        kernel::Payer::of(&CallingAgent { network, ..agent }, &world.issuer)
+    };
+    let to = Aid::parse(&carol.aid).unwrap();
+    let send = |payer: &kernel::Payer, bytes: usize| {
+        let reserved = service.quotas.reserve(payer, Some(&to), kernel::Kept::rows(1, bytes));
+        reserved.map_err(|full| (full.scope, full.retry_after_ms.is_some()))
+    };
+    const MIB: usize = 1 << 20;
+    for name in ["new1", "new2", "new3"] {
+        let new = payer(&format!("{name}.{}", world.issuer), Some("192.0.2.0/24"));
+        assert_eq!(send(&new, MIB), Ok(()), "{name}");
+    }
+    let fourth = payer(&format!("new4.{}", world.issuer), Some("192.0.2.0/24"));
+    assert_eq!(send(&fourth, MIB), Err(("accounts.network_shares", true)));
+    let elsewhere = payer(&format!("new4.{}", world.issuer), Some("198.51.100.0/24"));
+    assert_eq!(send(&elsewhere, MIB), Ok(()));
+    for name in ["dave", "erin", "frank"] {
+        assert_eq!(send(&payer(&format!("{name}.north.test"), None), MIB), Ok(()), "{name}");
+    }
+    assert_eq!(send(&payer("grace.north.test", None), MIB), Err(("accounts.domain_shares", true)));
+    let sender = payer(&alice.aid, None);
+    world.accounts.tell("task", vec![(sender.aid().clone(), 6 << 30)]);
+    assert_eq!(send(&sender, 1), Err(("accounts.total_bytes", true)));
+
+    // After a restart, too, and for seven days.
+    service.quotas.write(world.clock.now_ms()).await.unwrap();
+    drop(service);
+    let service = MessageService::open(&world, &settings).await.unwrap();
+    let first = service.quotas.reserve(&fourth, Some(&to), kernel::Kept::rows(1, 1));
+    first.expect("nobody is counted before it sends");
+    for (days, refused) in [(0, true), (6, true), (2, false)] {
+        world.clock.advance_ms(days * DAY_MS);
+        service.quotas.remove_old(world.clock.now_ms()).await.unwrap();
+        service.quotas.write(world.clock.now_ms()).await.unwrap();
+        let sent = service.quotas.reserve(&fourth, Some(&to), kernel::Kept::rows(1, MIB));
+        assert_eq!(sent.is_err(), refused, "after {days} more days");
+    }
+}
+
+#[tokio::test]
+async fn a_sender_who_wrote_nothing_has_no_cursor_and_is_not_told() {
+    let (test, alice, carol) = two().await;
+    let (from, to) = (AgentDevice { agent: &alice, device: "a" }, AgentDevice { agent: &carol, device: "c" });
+    from.send(&test, &carol, "one").await.unwrap();
+    let service = open_again(&test).await;
+    let inbox = service.inboxes.of(&Aid::parse(&carol.aid).unwrap()).await.unwrap()[0].id;
+    let known = test.events.lock().len();
+    for name in ["nobody", "dave"] {
+        let sender = format!("{name}.{}", test.world.issuer);
+        let ack = json!({ "cursor_scope": "peer", "sender_aid": sender, "up_to_seq": 1 });
+        assert_eq!(
+            to.call(&test, "message.v2.ack", ack).await.unwrap()["ack_seq"],
+            1,
+            "it is never answered lower"
+        );
+    }
+    assert_eq!(test.events.lock().len(), known);
+    let count = "SELECT COUNT(*) FROM cursor WHERE inbox = $1 AND sender <> ''";
+    let cursors = async || -> i64 {
+        sqlx::query_scalar(count).bind(inbox).fetch_one(service.store.db().read()).await.unwrap()
+    };
+    assert_eq!(cursors().await, 0);
+    let ack = json!({ "cursor_scope": "peer", "sender_aid": alice.aid, "up_to_seq": 1 });
+    to.call(&test, "message.v2.ack", ack).await.unwrap();
+    assert_eq!(cursors().await, 1);
+}

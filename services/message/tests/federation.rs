@@ -104,7 +104,7 @@ impl Domain {
     pub async fn register(&self, name: &str) -> TestAgent {
         let (aid, key) = (format!("{name}.{}", self.world.issuer), Key::generate(Curve::P256));
         let request = json!({ "aid": aid, "public_key": testing::spki(&key), "curve": "P-256" });
-        let created = self.call_as(Caller::Unauthenticated, "auth.create_aid", request).await.unwrap();
+        let created = self.call_as(Caller::Unauthenticated(None), "auth.create_aid", request).await.unwrap();
         TestAgent { aid, key, cert: created["cert"].as_str().unwrap().to_owned() }
     }
 
@@ -165,6 +165,7 @@ pub(super) fn foreign(aid: &str, device: &str) -> Caller {
         connection: 0,
         address: [0, 0, 0, 0].into(),
         connected_at_ms: 0,
+        network: None,
         generation: Generation::default(),
         trace: None,
     };

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use testing::{DAY_MS, TestAgent, TestWorld, code};
 
+mod agent_removal;
 mod by_token;
 mod devices;
 mod ephemeral;
@@ -16,6 +17,7 @@ mod pages;
 mod settings;
 mod tool_calls;
 mod two;
+mod webhook;
 
 /// An agent on a device.
 struct AgentDevice<'a> {

@@ -16,7 +16,7 @@ use proto_schemas::requests::message::thought::{Thought, ThoughtContext};
 use std::sync::Arc;
 
 /// The kind of its lists on PostgreSQL, as it is stored.
-const ROWS: &str = "thought";
+pub(super) const ROWS: &str = "thought";
 /// The newest hundred contexts of a sender are stored.
 const MAX_CONTEXTS: usize = 100;
 const MAX_SENDER_BYTES: usize = 8 << 20;
@@ -58,6 +58,10 @@ impl Thoughts {
         let (count, cost) = (list.items.len(), self.cost(&sender, &list));
         lists.put(&sender, i64::MAX, cost, list);
         count
+    }
+
+    pub fn remove_agent(&self, sender: &Aid) {
+        self.lists.lock().remove_key(sender);
     }
 
     fn cost(&self, sender: &Aid, list: &ThoughtList) -> RowCost {

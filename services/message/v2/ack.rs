@@ -2,9 +2,10 @@
 
 use super::peer_scope;
 use crate::reading::consumer::{Consumer, ConsumerClaim};
+use crate::reading::reminders::RemindedConnection;
 use crate::reading::volatile::VolatileNames;
 use crate::{Error, MessageService};
-use kernel::{Audience, Caller, CallerEvent, CallingAgent, Event, Generation};
+use kernel::{Caller, CallingAgent, Generation};
 use proto_schemas::requests::message::CursorScope;
 use proto_schemas::requests::message::v2::{Ack, V2AckResult};
 use std::sync::Arc;
@@ -25,18 +26,16 @@ impl MessageService {
         if self.notifying.lock().insert(session.connection, at).is_some() {
             return; // Whoever waits for the one before waits for this one, too.
         }
-        let (message, session) = (self.clone(), session.clone());
+        let (message, reminded) = (self.clone(), RemindedConnection::of(session, &consumer));
         self.tracker.spawn(async move {
-            if !message.last_ack_is_over(session.connection).await {
+            if !message.last_ack_is_over(reminded.connection).await {
                 return;
             }
-            let Ok(Some(CallerEvent { method, params })) =
-                message.unread_notification(&session, &consumer).await
-            else {
-                return;
-            };
-            let to = Audience::Connection { aid: session.aid, connection: session.connection };
-            message.bus.publish(&Event::with_params(to, method.into_owned(), params));
+            if let Ok(Some(reminder)) = message.unread_reminder(&reminded).await {
+                let seq = reminder.seq;
+                message.remind(&reminded, reminder);
+                message.look_again(reminded, seq);
+            }
         });
     }
 
@@ -73,7 +72,7 @@ impl MessageService {
         let stored = self.advance(&consumer, sender.as_ref(), wanted).await?;
         let volatile_ack = self.ack_volatile(&consumer, &names).await?;
         if sender.is_none() {
-            self.notify_later(caller.connected_agent()?, consumer);
+            self.notify_later(&*self.acting_agent(&caller).await?, consumer);
         }
 
         // The cursor of a peer is never answered lower than asked for: the client would take that for an error.

@@ -1,9 +1,8 @@
 //! `message.v2.put_peer_pk`: the signed prekey that others encrypt to, for the device of this connection.
 
-use crate::delivery::events;
 use crate::reading::consumer::{Consumer, ConsumerClaim};
+use crate::reading::reminders::{RemindedConnection, Reminder};
 use crate::store::inboxes::Spk;
-use crate::store::lookup::SeqRange;
 use crate::{Error, MessageService};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -23,7 +22,7 @@ impl MessageService {
         caller: Caller,
         put: PutPeerPk,
     ) -> Result<Answer<StoredPeerKey>, Error> {
-        let session = caller.connected_agent()?;
+        let session = &*self.acting_agent(&caller).await?;
         if put.peer_aid != session.aid {
             return Err(Error::NotYours(format!("peer_aid {}", put.peer_aid)));
         }
@@ -31,28 +30,25 @@ impl MessageService {
         let consumer = self.consumer(&caller, ConsumerClaim::default()).await?;
 
         self.inboxes.put_spk(&consumer.aid, &consumer.device, &spk).await?;
-        let event = self.unread_notification(session, &consumer).await?;
+        let event = self.unread_event(session, &consumer).await?;
         let result = StoredPeerKey { ok: true, device_id: consumer.device, spk_id: spk.id };
-        Ok(Answer { result, event: event.map(Box::new) })
+        Ok(Answer { result, event })
     }
 
-    /// Some clients of the second generation never pull by themselves: a notification of the newest message makes them pull.
-    /// Who has read everything gets none.
-    pub(in super::super) async fn unread_notification(
-        &self,
+    /// Some clients of the second generation never pull by themselves: a reminder makes them pull. Who has read everything gets
+    /// none.
+    async fn unread_event(
+        self: &Arc<Self>,
         session: &CallingAgent,
         consumer: &Consumer,
-    ) -> Result<Option<CallerEvent>, Error> {
+    ) -> Result<Option<Box<CallerEvent>>, Error> {
         if session.generation != Generation::Second {
             return Ok(None);
         }
-        let ack = self.store.cursor(consumer.inbox, &consumer.slot, "").await?.unwrap_or(0);
-        let range = SeqRange { inbox: consumer.inbox, after: ack, before: i64::MAX, sender: None };
-        let newest = self.store.last(range, 1).await?;
-        let Some(newest) = newest.first() else { return Ok(None) };
-        let Some(entry) = newest.message.entry(consumer.inbox) else { return Ok(None) };
-        let params = events::v2_notification(&newest.message, entry, &consumer.device, None);
-        Ok(params.map(|params| CallerEvent { method: events::V2_RECEIVED.into(), params }))
+        let reminded = RemindedConnection::of(session, consumer);
+        let Some(Reminder { seq, event }) = self.unread_reminder(&reminded).await? else { return Ok(None) };
+        self.look_again(reminded, seq);
+        Ok(Some(Box::new(event)))
     }
 }
 

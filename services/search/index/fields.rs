@@ -5,19 +5,22 @@ use tantivy::schema::{FAST, Field, IndexRecordOption, STORED, Schema, TextFieldI
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
 use super::IndexedDocument;
-use super::tokens::tokens;
+use super::words::{normalised, terms};
 
-/// Indexes made with other words are made anew: the name is part of the schema. Change it whenever `tokens` gives other
-/// words for a text, or `normalised` another name.
-pub(super) const TOKENIZER: &str = "words-1";
+/// The version of the analysis and of its dictionary. It is part of the schema, and an index with another one is rebuilt: change it
+/// whenever `terms` gives other terms for a text, or `normalised` another name.
+pub(crate) const TOKENIZER: &str = "words-2-jieba-0.11.0";
 
 /// As they are, without a look at their words.
 const RAW: &str = "raw";
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IndexFields {
-    /// Words with their counts: name, tags, skills, description, body.
-    pub(super) texts: [Field; 5],
+    /// Terms with their counts, in the order of [`super::TEXTS`].
+    pub(super) texts: [Field; 6],
+    /// For the answer.
+    pub(super) shown_name: Field,
+    pub(super) shown_description: Field,
     pub(super) aid: Field,
     /// The normalised name.
     pub(super) name_exact: Field,
@@ -41,12 +44,15 @@ impl IndexFields {
         let (terms, column) = (indexing(RAW, IndexRecordOption::Basic), TextOptions::default().set_fast(RAW));
         let fields = IndexFields {
             texts: [
-                schema.add_text_field("name", words.clone() | STORED),
+                schema.add_text_field("name", words.clone()),
                 schema.add_text_field("tags", words.clone()),
                 schema.add_text_field("skills", words.clone()),
-                schema.add_text_field("description", words.clone() | STORED),
+                schema.add_text_field("type", words.clone()),
+                schema.add_text_field("description", words.clone()),
                 schema.add_text_field("body", words),
             ],
+            shown_name: schema.add_text_field("shown_name", STORED),
+            shown_description: schema.add_text_field("shown_description", STORED),
             aid: schema.add_text_field("aid", terms.clone() | column.clone()),
             name_exact: schema.add_text_field("name_exact", terms.clone() | column.clone()),
             tag: schema.add_text_field("tag", terms | column.clone() | STORED),
@@ -60,18 +66,17 @@ impl IndexFields {
     }
 
     pub(super) fn document(&self, document: &IndexedDocument) -> TantivyDocument {
-        let [name, tags, skills, description, body] = self.texts;
         let mut made = TantivyDocument::default();
-        made.add_text(name, &document.name);
-        made.add_text(skills, &document.skills);
-        made.add_text(description, &document.description);
-        made.add_text(body, &document.body);
+        for (field, text) in self.texts.into_iter().zip(document.texts()) {
+            made.add_text(field, text);
+        }
+        made.add_text(self.shown_name, &document.name);
+        made.add_text(self.shown_description, &document.description);
         for tag in &document.tags {
-            made.add_text(tags, tag);
             made.add_text(self.tag, tag);
         }
         made.add_text(self.aid, &document.aid);
-        made.add_text(self.name_exact, super::tokens::normalised(&document.name));
+        made.add_text(self.name_exact, normalised(&document.name));
         made.add_text(self.kind, &document.kind);
         made.add_text(self.issuer, &document.issuer);
         made.add_text(self.source_ap, &document.source_ap);
@@ -81,7 +86,7 @@ impl IndexFields {
     }
 }
 
-/// Gives tantivy the words of `tokens`.
+/// Gives tantivy the terms of `terms`.
 #[derive(Clone)]
 pub(super) struct WordTokenizer;
 
@@ -94,7 +99,7 @@ impl Tokenizer for WordTokenizer {
     type TokenStream<'a> = WordStream;
 
     fn token_stream<'a>(&'a mut self, text: &'a str) -> WordStream {
-        WordStream { words: tokens(text).into_iter(), token: Token::default() }
+        WordStream { words: terms(text).into_iter(), token: Token::default() }
     }
 }
 
@@ -112,5 +117,21 @@ impl TokenStream for WordStream {
 
     fn token_mut(&mut self) -> &mut Token {
         &mut self.token
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_the_analysis_has_that_of_the_dictionary() {
+        let lock = include_str!("../../../Cargo.lock");
+        let (_, after) = lock.split_once("name = \"jieba-rs\"\nversion = \"").unwrap();
+        let version = after.split('"').next().unwrap();
+        assert!(
+            TOKENIZER.ends_with(&format!("jieba-{version}")),
+            "{version}: is the dictionary another one?"
+        );
     }
 }

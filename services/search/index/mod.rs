@@ -2,7 +2,7 @@
 //!
 //! Tantivy keeps the postings and nothing else is asked of it. Scores are counted here, from the documents that are alive,
 //! so that two instances with the same documents give the same scores, however their indexes came to be. An index is made
-//! from a log: it knows up to which sequence of the log it is complete, and can be made anew at any time.
+//! from a log: it knows up to which sequence of the log it is complete, and can be rebuilt at any time.
 //!
 //! Every method blocks. Nothing here knows the store, the protocol or the clock.
 
@@ -15,7 +15,7 @@ mod query;
 mod score;
 mod segment;
 mod suggest;
-pub mod tokens;
+pub mod words;
 mod writer;
 
 #[cfg(test)]
@@ -31,9 +31,15 @@ use parking_lot::{Mutex, RwLock};
 use serde::Serialize;
 use tantivy::IndexReader;
 
+#[cfg(test)]
+pub(crate) use fields::TOKENIZER;
 use query::{Matches, Question};
 use segment::IndexView;
+use words::{WORD, is_term_of, normalised, terms};
 use writer::{MergedSegments, TextIndexWriter};
+
+/// The texts of a document in which the units of a question are looked for.
+pub const TEXTS: [&str; 6] = ["name", "tags", "skills", "type", "description", "body"];
 
 /// What is looked up of one agent's document.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,6 +58,29 @@ pub struct IndexedDocument {
     pub updated_at: i64,
     pub source_ap: String,
     pub issuer: String,
+}
+
+impl IndexedDocument {
+    /// In the order of [`TEXTS`]. The first label of the AID belongs to the name: those of its words that the name does not have, so that
+    /// nobody counts twice who is called the same in both.
+    pub fn texts(&self) -> [String; 6] {
+        let mut name = self.name.clone();
+        let named = terms(&self.name);
+        for term in terms(self.aid.split('.').next().unwrap_or_default()) {
+            if let Some(word) = is_term_of(WORD, &term).filter(|_| !named.contains(&term)) {
+                name.push('\n');
+                name.push_str(word);
+            }
+        }
+        [
+            name,
+            self.tags.join("\n"),
+            self.skills.clone(),
+            self.kind.clone(),
+            self.description.clone(),
+            self.body.clone(),
+        ]
+    }
 }
 
 /// One entry of the log, as the index needs it.
@@ -106,30 +135,45 @@ pub struct Hit {
     pub explanation: Option<Explanation>,
 }
 
-/// The summands of a score, in the order in which they are added.
+/// The summands of a score, in the order in which they are added. `units` says where the part of the same name comes from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explanation {
     pub exact_aid: f64,
     pub name_equals: f64,
     pub name_prefix: f64,
-    pub tokens: Vec<TokenScore>,
+    /// The square of the coverage, times the sum over the units.
+    pub words: f64,
     pub signed: f64,
     pub freshness: f64,
+    /// How much of the question the document covers, from 0 to 1.
+    pub coverage: f64,
+    pub units: Vec<UnitScore>,
 }
 
-/// What one word of a question adds. The counts are those of the word in each text of the document, at most three.
+/// What one unit of a question adds to the sum over the units.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TokenScore {
-    pub token: String,
-    /// How many documents have the word.
+pub struct UnitScore {
+    pub unit: String,
+    /// How many documents have it.
     pub documents: u64,
     pub idf: f64,
-    pub name: u32,
-    pub tags: u32,
-    pub skills: u32,
-    pub description: u32,
-    pub body: u32,
     pub score: f64,
+    pub found: Vec<UnitFound>,
+}
+
+/// How one text of a document has a unit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct UnitFound {
+    /// One of [`TEXTS`].
+    pub text: &'static str,
+    /// What is in the text instead of the unit, where that is another word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub word: Option<String>,
+    /// `written`, `stem`, `synonym`, `spelling`, `pairs` or `characters`.
+    pub by: &'static str,
+    pub strength: f64,
+    /// At most three.
+    pub occurrences: u32,
 }
 
 /// Why an index cannot be opened although nothing is wrong with it.
@@ -187,10 +231,10 @@ impl TextIndex {
     pub fn query(&self, query: &IndexQuery, after: Option<&Rank>, limit: usize) -> anyhow::Result<Found> {
         self.use_merged_segments();
         let view = self.view();
-        let question = Question::new(query);
+        let mut question = Question::new(query);
         let mut matches = self.tables.lock().pop().unwrap_or_default();
         // After an error the table is dropped: it may not be empty.
-        let found = query::find(&view, &mut matches, &question, query, after, limit)?;
+        let found = query::find(&view, &mut matches, &mut question, query, after, limit)?;
         if matches.is_small() {
             self.tables.lock().push(matches);
         }
@@ -204,7 +248,7 @@ impl TextIndex {
         hidden: &HashSet<String>,
         limit: usize,
     ) -> anyhow::Result<Vec<String>> {
-        suggest::agents(&self.view(), &tokens::normalised(prefix), hidden, limit)
+        suggest::agents(&self.view(), &normalised(prefix), hidden, limit)
     }
 
     /// Tags that begin with the prefix and how many documents have them, the most used first.
@@ -214,7 +258,7 @@ impl TextIndex {
         hidden: &HashSet<String>,
         limit: usize,
     ) -> anyhow::Result<Vec<(String, u64)>> {
-        suggest::tags(&self.view(), &tokens::normalised(prefix), hidden, limit)
+        suggest::tags(&self.view(), &normalised(prefix), hidden, limit)
     }
 
     fn view(&self) -> Arc<IndexView> {

@@ -6,11 +6,32 @@ const NAME_PREFIX: f64 = 60.0;
 const SIGNED: f64 = 2.0;
 const FRESH_MS: f64 = 30.0 * 86_400_000.0;
 
-/// What a word counts in each text of a document: name, tags, skills, description, body.
-pub(super) const TEXT_WEIGHTS: [u8; 5] = [8, 6, 4, 3, 1];
+/// What a unit counts in each text of a document, in the order of [`super::TEXTS`].
+pub(super) const TEXT_WEIGHTS: [u16; 6] = [8, 6, 4, 4, 3, 1];
 
 /// More occurrences than this in one text count no more.
 pub(super) const SATURATION: u32 = 3;
+
+/// A document has a unit if it has it this strongly, for the number of documents that have it. In hundredths.
+pub(super) const HAS: u8 = 35;
+
+/// What a document has of one unit of a question.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct UnitMatch {
+    /// The sum over its texts of weight, strength and occurrences, in hundredths.
+    pub(super) sum: u16,
+    /// How strongly the text has it that has it most, in hundredths.
+    pub(super) strongest: u8,
+    /// The last text that was counted, from 1.
+    pub(super) text: u8,
+}
+
+/// How rare each unit of a question is, and all of them together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UnitIdfs {
+    pub(super) each: Vec<f64>,
+    total: f64,
+}
 
 /// What a document has besides words.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,10 +58,38 @@ pub(super) fn idf(documents: u64, having: u64) -> f64 {
     (1.0 + (documents - having + 0.5) / (having + 0.5)).ln()
 }
 
-/// The first part of the sum. `weights` has the weighted count of each word of the question, so that an absent word adds 0.
-pub(super) fn words_score(bonuses: Bonuses, idfs: &[f64], weights: &[u8]) -> f64 {
-    let first = bonuses.parts().into_iter().fold(0.0, |sum, part| sum + part);
-    idfs.iter().zip(weights).fold(first, |sum, (idf, weight)| sum + idf * f64::from(*weight))
+impl UnitIdfs {
+    pub(super) fn new(each: Vec<f64>) -> UnitIdfs {
+        let total = each.iter().fold(0.0, |sum, idf| sum + idf);
+        UnitIdfs { each, total }
+    }
+
+    /// How much of a question a document covers, from 0 to 1.
+    pub(super) fn coverage(&self, found: &[UnitMatch]) -> f64 {
+        if self.total == 0.0 {
+            return 0.0;
+        }
+        let covered = self.each.iter().zip(found);
+        covered.fold(0.0, |sum, (idf, unit)| sum + idf * (f64::from(unit.strongest) / 100.0)) / self.total
+    }
+
+    /// What the units of a question add.
+    pub(super) fn units_part(&self, found: &[UnitMatch]) -> f64 {
+        let coverage = self.coverage(found);
+        let units = self.each.iter().zip(found);
+        coverage * coverage * units.fold(0.0, |sum, (idf, unit)| sum + unit.score(*idf))
+    }
+}
+
+impl UnitMatch {
+    pub(super) fn score(self, idf: f64) -> f64 {
+        idf * (f64::from(self.sum) / 100.0)
+    }
+}
+
+/// The first part of the sum.
+pub(super) fn words_score(bonuses: Bonuses, idfs: &UnitIdfs, found: &[UnitMatch]) -> f64 {
+    bonuses.parts().into_iter().fold(0.0, |sum, part| sum + part) + idfs.units_part(found)
 }
 
 /// The rest of the sum.
@@ -75,7 +124,11 @@ mod tests {
         assert_eq!(freshness(i64::MAX, i64::MIN), 0.0);
         assert_eq!(idf(9, 1), (1.0_f64 + 8.5 / 1.5).ln());
         let bonuses = Bonuses { exact_aid: true, name_equals: true, name_prefix: true };
-        assert_eq!(words_score(bonuses, &[0.5, 2.0], &[0, 9]), 1198.0);
+        let idfs = UnitIdfs::new(vec![0.5, 1.5]);
+        let found = [UnitMatch::default(), UnitMatch { sum: 900, strongest: 100, text: 1 }];
+        assert_eq!(idfs.coverage(&found), 0.75);
+        assert_eq!(words_score(bonuses, &idfs, &found), 1180.0 + 0.75 * 0.75 * 13.5);
+        assert_eq!(UnitIdfs::default().units_part(&[]), 0.0);
         assert_eq!(score(1.0, true, 0.5), 3.5);
         assert_eq!(highest(1.0), 4.0);
     }

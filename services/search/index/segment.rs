@@ -27,7 +27,7 @@ pub(super) struct IndexView {
 pub(super) struct SegmentView {
     reader: SegmentReader,
     /// In the order of the weights.
-    pub(super) texts: [Arc<InvertedIndexReader>; 5],
+    pub(super) texts: [Arc<InvertedIndexReader>; 6],
     pub(super) aids: Arc<InvertedIndexReader>,
     pub(super) names: Arc<InvertedIndexReader>,
     pub(super) tags: Arc<InvertedIndexReader>,
@@ -63,9 +63,10 @@ impl SegmentView {
             let empty = || StrColumn::wrap(BytesColumn::empty(reader.max_doc()));
             Ok(columns.str(name)?.unwrap_or_else(empty))
         };
-        let [name, tags, skills, description, body] = fields.texts.map(|field| reader.inverted_index(field));
+        let [name, tags, skills, kind, description, body] =
+            fields.texts.map(|field| reader.inverted_index(field));
         Ok(SegmentView {
-            texts: [name?, tags?, skills?, description?, body?],
+            texts: [name?, tags?, skills?, kind?, description?, body?],
             aids: reader.inverted_index(fields.aid)?,
             names: reader.inverted_index(fields.name_exact)?,
             tags: reader.inverted_index(fields.tag)?,

@@ -34,7 +34,7 @@ pub(super) struct LogState {
     pub floor: i64,
     /// How far the changes of the agent service were read.
     pub position: i64,
-    /// When something changed last, in milliseconds.
+    /// When something changed last, in milliseconds; at first when the directory was made.
     pub changed_at: i64,
     /// How often a new index was asked for.
     pub rebuilds: i64,
@@ -74,6 +74,16 @@ impl Store {
             }
         }
         Ok(state)
+    }
+
+    /// A directory in which nothing has changed yet was made now, if nobody has opened it before.
+    pub async fn begin(&self, now: i64) -> sqlx::Result<()> {
+        let mut tx = self.db.begin().await?;
+        sqlx::query("UPDATE state SET value = $1 WHERE name = 'changed_at' AND value = 0")
+            .bind(now)
+            .execute(&mut *tx)
+            .await?;
+        self.db.commit(tx).await
     }
 
     /// The key of cursors: whoever opens the store first makes it.

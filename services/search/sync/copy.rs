@@ -4,7 +4,7 @@ use super::accept::OfferedDocument;
 use crate::document::DirectoryDocument;
 use crate::store::{LeasedPeer, PeerRow, PeerStep};
 use crate::{Error, SearchService, ap_id};
-use kernel::{Aid, Backoff, Caller, RpcError, codes, forward_for_service};
+use kernel::{Aid, Backoff, Caller, DiskSpace, RpcError, codes, forward_for_service};
 use proto_schemas::Request;
 use proto_schemas::requests::search::{Changes, ChangesPage, GetAgent, Snapshot, SnapshotPage};
 use std::time::Duration;
@@ -117,8 +117,9 @@ impl SearchService {
     /// One page, or one step of what follows a snapshot. What went wrong is stored with the peer, for its operator.
     pub(crate) async fn copy_step(&self, peer: &mut LeasedPeer) -> Result<Copied, Error> {
         let copied = match peer.row.step() {
-            PeerStep::Snapshot => self.copy_snapshot_page(peer).await,
             PeerStep::Sweep => self.sweep(peer).await,
+            _ if self.disk.space() == DiskSpace::Full => Err(RpcError::no_space().into()),
+            PeerStep::Snapshot => self.copy_snapshot_page(peer).await,
             PeerStep::Changes => self.copy_changes_page(peer).await,
         };
         let error = match copied {

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How often it looks when nothing wakes it: a change is told over the bus, which may lose it.
@@ -136,6 +137,7 @@ impl SearchService {
                 *self.rebuilding.done_for.lock() = Some(state.rebuilds);
                 self.make_index_anew().await?;
             } else if !self.index_page().await? {
+                self.level.store(true, Ordering::Relaxed);
                 return Ok(());
             }
         }

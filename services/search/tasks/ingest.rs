@@ -89,7 +89,7 @@ impl SearchService {
         if log.advance_position(position, 0).await? {
             log.begin_anew(&self.ap_id).await?;
             self.store.commit(log).await?;
-            self.freeze().await?;
+            self.freeze_daily().await?;
             self.log_changed(true);
         }
         Ok(Ingested::More)

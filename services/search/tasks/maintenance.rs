@@ -42,12 +42,11 @@ impl SearchService {
     /// What is due often: a snapshot once a day, and what was asked meanwhile.
     pub(crate) async fn tick(&self) -> Result<(), Error> {
         let now = self.clock.now_ms();
-        let midnight = iso(now - now.rem_euclid(DAY_MS));
-        let newest = self.snapshot_versions().await?.into_iter().next().unwrap_or_default();
         // Texts of this form sort as the times do.
-        if newest < midnight {
-            self.store.freeze(&midnight, now).await?;
+        if self.store.newest_daily().await?.is_none_or(|newest| newest < iso(midnight(now))) {
+            self.freeze_daily().await?;
         }
+        self.store.remove_unread_snapshots(now).await?;
         self.metrics.agents.set(self.store.listed().await?);
         let asked = self.query_stats.take();
         let day = now.div_euclid(DAY_MS);
@@ -58,11 +57,10 @@ impl SearchService {
         Ok(())
     }
 
-    /// Freezes the directory as it is now, for a reader who must start again.
-    pub(crate) async fn freeze(&self) -> Result<(), Error> {
+    /// The snapshot of the last midnight: of the directory as it is when this is done.
+    pub(crate) async fn freeze_daily(&self) -> Result<(), Error> {
         let now = self.clock.now_ms();
-        self.store.freeze(&iso(now - now.rem_euclid(1000)), now).await?;
-        Ok(())
+        Ok(self.store.freeze_daily(&iso(midnight(now)), now).await?)
     }
 
     pub(crate) async fn remove_old(&self) -> Result<(), Error> {
@@ -102,4 +100,8 @@ impl SearchService {
             }
         }
     }
+}
+
+fn midnight(now: i64) -> i64 {
+    now - now.rem_euclid(DAY_MS)
 }

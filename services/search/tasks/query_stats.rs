@@ -1,7 +1,7 @@
 //! What is asked often. Who asks sets one bit of 63 for a query, and many agents share a bit: the bits tell how many asked, at least,
 //! and not who.
 
-use crate::index::tokens;
+use crate::index::words::normalised;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,7 +24,7 @@ pub(crate) struct QueryStats {
 impl QueryStats {
     /// `asker` is a number that nobody can compute from an AID without the key of the store.
     pub fn add(&self, query: &str, asker: u64) {
-        let query = tokens::normalised(query);
+        let query = normalised(query);
         if query.is_empty() || query.chars().count() > MOST_CHARS {
             return;
         }

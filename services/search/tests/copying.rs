@@ -3,7 +3,7 @@
 use super::*;
 use crate::store::{LeasedPeer, PeerStep};
 use crate::sync::copy::Copied;
-use kernel::{Engine, Forwarder, PendingAnswer, Relayed, codes, sha256_hex};
+use kernel::{DiskReading, Engine, Forwarder, PendingAnswer, Relayed, codes, sha256_hex};
 use parking_lot::Mutex;
 use proto_schemas::requests::gateway::ForwardFederation;
 use serde_json::value::{RawValue, to_raw_value};
@@ -92,7 +92,6 @@ async fn a_copy_begins_with_the_snapshot_and_follows_the_changes() {
     for name in ["anna", "bert", "carl"] {
         two.publish_there(name, "").await;
     }
-    two.there.search.freeze().await.unwrap();
     two.copy().await;
     two.assert_level().await;
     assert_eq!(two.peer.row.step(), PeerStep::Changes);
@@ -124,7 +123,6 @@ async fn copies_are_not_passed_on() {
     let as_directory = async |method: &str| {
         two.here.test.call_as(directory_of("c.example"), method, json!({ "limit": 1 })).await.unwrap()
     };
-    two.here.search.freeze().await.unwrap();
     let snapshot = as_directory("search.snapshot").await;
     assert_eq!(
         (&snapshot["items"][0]["aid"], &snapshot["has_more"]),
@@ -174,7 +172,6 @@ async fn a_snapshot_that_is_replaced_meanwhile_is_begun_again() {
         two.there.put(&long).await;
     }
     two.there.update().await;
-    two.there.search.freeze().await.unwrap();
     assert_eq!(two.here.search.copy_step(&mut two.peer).await.unwrap(), Copied::More);
     assert_eq!(two.peer.row.step(), PeerStep::Snapshot, "a page has at most half a mebibyte or so");
     for _ in 0..4 {
@@ -213,6 +210,18 @@ async fn a_copy_goes_on_where_it_was_after_a_restart_and_while_the_peer_is_away(
     assert_eq!(here, there);
     let status = two.here.test.inside("search.status", json!({})).await;
     assert_eq!(status["index"]["documents"], many + 1);
+}
+
+#[tokio::test]
+async fn a_copy_waits_while_there_is_no_free_space() {
+    let mut two = TwoDirectories::open().await;
+    two.publish_there("anna", "").await;
+    two.here.test.world.disk.set(DiskReading::of_disk(0, 1));
+    assert_eq!(code(two.here.search.copy_step(&mut two.peer).await.map_err(RpcError::from)), 5003);
+    assert!(everything(&two.here).await.is_empty());
+    two.here.test.world.disk.set(DiskReading::of_disk(1, 0));
+    two.copy().await;
+    two.assert_level().await;
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The log, its snapshots, and what is removed from both.
+//! The log, and what is removed from it.
 
 use super::*;
 
@@ -13,12 +13,19 @@ async fn a_snapshot_stays_as_it_was_and_its_changes_lead_to_the_present() {
     assert_eq!((&info["change_cursor_head"], &info["agent_count"]), (&json!("chg_00000003"), &json!(3)));
     let (frozen, version, cut) = directory.snapshot(2).await;
     assert_eq!(frozen.keys().collect::<Vec<_>>(), ["anna.aid.pub", "bert.aid.pub", "carl.aid.pub"]);
-    assert_eq!((json!(version), cut.as_str()), (info["current_snapshot_version"].clone(), "chg_00000003"));
+    assert_eq!(
+        (json!(version.clone()), cut.as_str()),
+        (info["current_snapshot_version"].clone(), "chg_00000003")
+    );
 
     directory.put(&document("bert", "tags: [new]\n")).await;
     directory.unpublish("anna").await;
     directory.publish("dora").await;
-    assert_eq!(directory.snapshot(1).await.0, frozen, "what changes afterwards is not in it");
+    assert_eq!(
+        directory.snapshot_of(Some(&version), 1).await.0,
+        frozen,
+        "what changes afterwards is not in it"
+    );
 
     let mut live = frozen.clone();
     let head = directory.follow(&mut live, cut.clone(), 1).await;
@@ -86,60 +93,6 @@ async fn cursors_that_cannot_be_used_are_refused_with_where_to_go_on() {
     directory.search.tick().await.unwrap();
     let page = directory.get("search.snapshot", json!({ "limit": 1 })).await;
     assert_eq!(refused(json!({ "cursor": page["next_cursor"], "version": newest })).await, -32602);
-}
-
-#[tokio::test]
-async fn every_midnight_a_snapshot_is_frozen_and_the_newest_three_stay() {
-    let directory = TestDirectory::open().await;
-    directory.publish("anna").await;
-    directory.publish("bert").await;
-    let first = directory.get("search.snapshot", json!({ "limit": 1 })).await;
-    for day in 0..4 {
-        directory.pass_days(1);
-        directory.search.tick().await.unwrap();
-        directory.search.tick().await.unwrap();
-        directory.publish(&format!("day{day}")).await;
-        directory.search.remove_old().await.unwrap();
-    }
-    let info = directory.get("search.ap_info", json!({})).await;
-    let versions: Vec<String> = info["snapshot_versions"].as_array().unwrap().iter().map(text).collect();
-    assert_eq!(versions.len(), 3);
-    assert!(versions.iter().all(|version| version.ends_with("T00:00:00Z")), "{versions:?}");
-    assert!(versions.is_sorted_by(|newer, older| newer > older));
-    let next = json!({ "cursor": first["next_cursor"] });
-    let stale = directory.call("search.snapshot", next).await.unwrap_err();
-    assert_eq!((stale.code(), stale.data("snapshot_version")), (-32163, Some(&json!(versions[0]))));
-    assert_eq!(directory.snapshot(1).await.0.len(), 5);
-}
-
-#[tokio::test]
-async fn a_version_that_no_snapshot_shows_is_not_stored_any_more() {
-    let directory = TestDirectory::open().await;
-    let publish = async |version: usize| {
-        directory.put(&document("anna", &format!("tags: [v{version}]\n"))).await;
-        directory.update().await;
-    };
-    let versions = async || {
-        let mut log = directory.search.store.write_log(0).await.unwrap();
-        let count = sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM listing").fetch_one(&mut **log.tx());
-        count.await.unwrap()
-    };
-    for version in 0..5 {
-        publish(version).await;
-    }
-    assert_eq!(versions().await, 1, "nobody has asked for a snapshot");
-    let (frozen, _, _) = directory.snapshot(10).await;
-    for version in 5..10 {
-        publish(version).await;
-    }
-    assert_eq!(versions().await, 2, "the one of the snapshot, and the newest");
-    assert_eq!(directory.snapshot(10).await.0, frozen);
-    for _ in 0..3 {
-        directory.pass_days(1);
-        directory.search.tick().await.unwrap();
-    }
-    directory.search.remove_old().await.unwrap();
-    assert_eq!(versions().await, 1, "its snapshot is gone");
 }
 
 #[tokio::test]

@@ -4,6 +4,8 @@ mod copying;
 mod log;
 mod lookup;
 mod model;
+mod refusals;
+mod snapshots;
 mod two;
 
 use super::tasks::ingest::Ingested;
@@ -30,11 +32,24 @@ impl TestDirectory {
     }
 
     async fn of_issuer(issuer: &str, settings: Settings) -> TestDirectory {
-        let test = TestWorld::with(&["ca", "auth", "agent"]).and(open).of_issuer(issuer).await;
-        let search = SearchService::open(&test.world, &settings).await.unwrap();
-        test.world.add(Service::new(&["search"], rpc(search.clone())));
+        let test = TestWorld::with(&["ca", "auth", "agent"]).of_issuer(issuer).await;
         let asker = test.register("asker").await;
+        TestDirectory::beside(test, asker, &settings).await
+    }
+
+    async fn beside(test: TestWorld, asker: TestAgent, settings: &Settings) -> TestDirectory {
+        let search = SearchService::open(&test.world, settings).await.unwrap();
+        let removal = AgentRemoval::nothing_kept("it reads the changes of the agent service");
+        test.world.add(Service::new(&["search"], rpc(search.clone()), removal));
         TestDirectory { test, search, asker }
+    }
+
+    /// Opens everything again on the same data.
+    async fn restart(self) -> TestDirectory {
+        let TestDirectory { test, search, asker } = self;
+        test.world.mesh.remove("search");
+        drop(search);
+        TestDirectory::beside(test.restart().await, asker, &Settings::default()).await
     }
 
     async fn call(&self, method: &str, params: Value) -> Result<Value, RpcError> {
@@ -75,9 +90,17 @@ impl TestDirectory {
         self.test.world.clock.advance_ms(days * DAY_MS);
     }
 
-    /// The whole of a snapshot, with its version and the cursor of its cut.
+    /// The whole of the newest snapshot, with its version and the cursor of its cut.
     async fn snapshot(&self, limit: i64) -> (BTreeMap<String, String>, String, String) {
-        let mut page = self.get("search.snapshot", json!({ "limit": limit })).await;
+        self.snapshot_of(None, limit).await
+    }
+
+    async fn snapshot_of(
+        &self,
+        version: Option<&str>,
+        limit: i64,
+    ) -> (BTreeMap<String, String>, String, String) {
+        let mut page = self.get("search.snapshot", json!({ "version": version, "limit": limit })).await;
         let mut hashes = BTreeMap::new();
         loop {
             for item in page["items"].as_array().unwrap() {

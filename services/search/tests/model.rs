@@ -21,6 +21,7 @@ enum DirectoryStep {
     /// The log reaches the index.
     Index,
     Days(i64),
+    Minutes(i64),
     /// Snapshots by the clock, compaction, retention.
     Maintain,
     /// A reader loads the newest snapshot, up to this page.
@@ -46,6 +47,7 @@ fn step() -> impl Strategy<Value = DirectoryStep> {
         4 => Just(DirectoryStep::Ingest),
         2 => Just(DirectoryStep::Index),
         1 => (1..20_i64).prop_map(DirectoryStep::Days),
+        2 => (1..20_i64).prop_map(DirectoryStep::Minutes),
         2 => Just(DirectoryStep::Maintain),
         2 => (0..READERS, 1..4_i64).prop_map(|(reader, limit)| DirectoryStep::Load { reader, limit }),
         5 => (0..READERS, 1..4_i64).prop_map(|(reader, limit)| DirectoryStep::Read { reader, limit }),
@@ -115,7 +117,8 @@ impl Published {
 }
 
 async fn run(steps: Vec<DirectoryStep>) {
-    let directory = TestDirectory::open().await;
+    // A snapshot is made for nearly every reader that begins.
+    let directory = TestDirectory::with(Settings { snapshot_seconds: 1, ..Settings::default() }).await;
     let mut published = Published::default();
     let mut readers = vec![DirectoryReader::default(); READERS];
     for step in steps {
@@ -138,6 +141,7 @@ async fn run(steps: Vec<DirectoryStep>) {
             DirectoryStep::Ingest => directory.ingest().await,
             DirectoryStep::Index => directory.search.index_all().await.unwrap(),
             DirectoryStep::Days(days) => directory.pass_days(days),
+            DirectoryStep::Minutes(minutes) => directory.test.world.clock.advance_ms(minutes * 60_000),
             DirectoryStep::Maintain => {
                 directory.search.tick().await.unwrap();
                 directory.search.remove_old().await.unwrap();

@@ -2,7 +2,7 @@
 
 use crate::TaskService;
 use crate::model::error::Error;
-use crate::model::operation::{Actor, CallOrigin, NewTask, Operation, TaskCall};
+use crate::model::operation::{Actor, NewTask, Operation, TaskCall};
 use crate::params::{check_block, check_object};
 use crate::repeats::idempotency;
 use kernel::{Aid, Caller};
@@ -20,7 +20,7 @@ impl TaskService {
         caller: Caller,
         params: Create,
     ) -> Result<CreatedTask, Error> {
-        let origin = CallOrigin::of(caller.local_agent()?);
+        let origin = self.origin(caller.local_agent()?);
         check(&params, &origin.aid)?;
         self.registered(&params.to, "assignee_unknown").await?;
         for aid in params.participants.iter().flatten() {
@@ -49,7 +49,7 @@ fn check(params: &Create, owner: &Aid) -> Result<(), Error> {
     check_block("input", &params.input)?;
     check_object("metadata", params.metadata.as_deref())?;
     if params.accept_timeout_s.is_some_and(|seconds| !(1..=MOST_ACCEPT_SECONDS).contains(&seconds)) {
-        return Err(Error::Param(format!("accept_timeout_s must be from 1 to {MOST_ACCEPT_SECONDS}")));
+        return Err(Error::Param(format!("accept_timeout_s must be between 1 and {MOST_ACCEPT_SECONDS}")));
     }
     let all: BTreeSet<&Aid> = params.participants.iter().flatten().chain([owner, &params.to]).collect();
     if all.len() > MOST_PARTICIPANTS {

@@ -17,7 +17,7 @@ use super::model::answer::TaskAnswer;
 use super::model::error::Error;
 use super::model::operation::{Actor, CallOrigin, NewInput, Operation, RepeatKey, TaskCall};
 use super::repeats::body_hash;
-use kernel::{Caller, RpcError};
+use kernel::{Caller, CallingAgent, RpcError};
 use proto_schemas::Request;
 use proto_schemas::requests::task::{InputId, RequestId, TaskId};
 use serde::de::DeserializeOwned;
@@ -61,7 +61,14 @@ impl TaskService {
     /// Waits until the change is durable, or refused.
     pub(super) async fn submit(&self, call: TaskCall) -> Result<TaskAnswer, Error> {
         let bytes = call.bytes();
-        self.batch.submit(call, bytes).await?
+        let author = match &call.actor {
+            Actor::Agent(origin) => Some(origin.aid.clone()),
+            Actor::System => None,
+        };
+        match (self.batch.submit(call, bytes).await?, author) {
+            (Err(Error::Full(full)), Some(author)) => Err(self.refused(full, author).await),
+            (answer, _) => answer,
+        }
     }
 
     /// The same for an agent's call on a task that is there, or in another domain. What that domain answers is read, so that nothing is
@@ -70,7 +77,7 @@ impl TaskService {
     where
         T: DeserializeOwned + TryFrom<TaskAnswer, Error = Error>,
     {
-        let origin = CallOrigin::of(caller.calling_agent()?);
+        let origin = self.origin(caller.calling_agent()?);
         let CallTarget { task_id, request_id, expected_version, body_hash, method, params } = target;
         // One task, one agent: the request_id of another agent is another one.
         let repeat = request_id.map(|request_id| RepeatKey {
@@ -84,6 +91,10 @@ impl TaskService {
             Err(Error::NotFound(_)) => self.at_home(HomeCall { caller, method, params: &params }, &id).await,
             answer => answer?.try_into(),
         }
+    }
+
+    fn origin(&self, session: &CallingAgent) -> CallOrigin {
+        CallOrigin::of(session, self.store.account.payer(session))
     }
 
     fn new_task_id(&self) -> Result<TaskId, Error> {

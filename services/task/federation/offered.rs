@@ -3,7 +3,7 @@
 use crate::model::event::{SYSTEM, TaskEventName, TaskEventParams};
 use crate::model::state::TaskState;
 use crate::store::{StubKey, StubRow};
-use kernel::{Aid, Audience, DeviceId, SlotId, from_iso};
+use kernel::{Aid, Audience, DeviceId, SlotId, from_iso, iso};
 use proto_schemas::requests::task::{
     RelayedAgent, RelayedOrigin, RelayedSummary, RelayedTarget, RelayedTask, RelayedTaskEvent, TaskId,
     TaskRole, TaskTitle, TaskVisibility,
@@ -105,9 +105,15 @@ fn read_summary(
         title: TaskTitle::try_from(task.title)?.into_text(),
         visibility: TaskVisibility::parse(&task.visibility).ok_or("a visibility is none of the three")?,
         created_at: time(&task.created_at)?.min(between.now),
-        // Another clock may be ahead, and lists have what changed last first.
-        updated_at: time(&task.updated_at)?.min(between.now),
+        updated_at: changed_at(time(&task.updated_at)?, between.now),
     })
+}
+
+/// When a task changed, for lists, which have what changed last first. A time in whole seconds leaves open when in that second it was:
+/// at its end, or now, if that is earlier, because nothing is told before it happens. Another clock may be ahead.
+fn changed_at(told: i64, now: i64) -> i64 {
+    let latest = if told % 1000 == 0 { told + 999 } else { told };
+    latest.min(now)
 }
 
 fn read_event(event: RelayedTaskEvent, stub: &StubRow, ours: &str) -> Result<OfferedEvent, String> {
@@ -118,15 +124,20 @@ fn read_event(event: RelayedTaskEvent, stub: &StubRow, ours: &str) -> Result<Off
     if event.to.len() > MOST_TARGETS {
         return Err(format!("an event is told to at most {MOST_TARGETS}"));
     }
-    let params: TaskEventParams = serde_json::from_str(event.params.get())
+    let mut params: TaskEventParams = serde_json::from_str(event.params.get())
         .map_err(|error| format!("the params of an event: {error}"))?;
     if params.task_id != stub.key.task_id || params.version != stub.version || params.status != stub.state {
         return Err("an event is about another task or version".to_owned());
     }
-    if from_iso(&params.updated_at).is_none()
-        || (params.actor != SYSTEM && Aid::parse(&params.actor).is_err())
-    {
+    let updated_at = from_iso(&params.updated_at);
+    let (Some(updated_at), true) = (updated_at, params.actor == SYSTEM || Aid::parse(&params.actor).is_ok())
+    else {
         return Err("an event does not say when it happened and who did it".to_owned());
+    };
+    // Passed on in the one form that our agents know.
+    params.updated_at = iso(updated_at);
+    for artifact in params.artifact.iter_mut().chain(params.artifacts.iter_mut().flatten()) {
+        artifact.created_at = iso(from_iso(&artifact.created_at).ok_or("an artifact has no time")?);
     }
     let except = event.except.map(|caller| read_caller(caller, ours)).transpose()?;
     let to = event.to.into_iter().map(|target| read_target(target, except.as_ref(), ours));
@@ -169,4 +180,23 @@ fn device(text: &str) -> Result<DeviceId, String> {
 
 fn slot(text: &str) -> Result<SlotId, String> {
     SlotId::parse(text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::changed_at;
+
+    #[test]
+    fn a_whole_second_ends_when_it_is_over_or_now() {
+        for (told, now, expected) in [
+            (5000, 5030, 5030),
+            (5000, 5999, 5999),
+            (5000, 9000, 5999),
+            (5000, 4000, 4000),
+            (5250, 9000, 5250),
+            (5250, 5100, 5100),
+        ] {
+            assert_eq!(changed_at(told, now), expected, "{told} {now}");
+        }
+    }
 }

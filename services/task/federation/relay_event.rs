@@ -57,7 +57,7 @@ impl TaskService {
                 Err(flaw) => {
                     tracing::debug!(
                         peer.issuer = between.home,
-                        "what {} tells is refused: {flaw}",
+                        "a message of {} was refused: {flaw}",
                         between.home
                     );
                     answer.refused.push(task_id);

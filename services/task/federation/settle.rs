@@ -10,7 +10,7 @@ use crate::store::MOST_ITEMS;
 use proto_schemas::requests::task::{RelayedEvents, TaskId};
 
 const UNKNOWN: &str = "assignee_unknown";
-const UNREACHABLE: &str = "assignee_unreachable";
+pub(super) const UNREACHABLE: &str = "assignee_unreachable";
 
 impl TaskService {
     /// A task ends before its mark is removed: after a crash in between it is relayed again, and answered the same.
@@ -38,8 +38,8 @@ impl TaskService {
         Ok(())
     }
 
-    /// The domain takes no tasks: those that wait for its agents end, and nothing waits for it any more.
-    pub(super) async fn give_up(&self, issuer: &str) -> Result<(), Error> {
+    /// The domain takes no tasks: those that wait for its agents end with the reason, and nothing waits for it any more.
+    pub(super) async fn give_up(&self, issuer: &str, reason: &'static str) -> Result<(), Error> {
         loop {
             let marks = self.store.outbox.marks(issuer, MOST_ITEMS as i64).await?;
             if marks.is_empty() {
@@ -48,7 +48,7 @@ impl TaskService {
             let keys: Vec<&str> = marks.iter().map(|mark| mark.key.as_str()).collect();
             for task in self.store.marked_tasks(&keys).await? {
                 if task.state == TaskState::Submitted && task.assignee.issuer() == issuer {
-                    self.end_undeliverable(&task.id, UNREACHABLE).await?;
+                    self.end_undeliverable(&task.id, reason).await?;
                 }
             }
             // The end of a task is a change of which the domain would be told, too: its mark is found by the next turn.

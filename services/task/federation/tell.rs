@@ -7,6 +7,7 @@
 use super::calls::unreadable;
 use super::draft::{TaskRelay, relay_now};
 use super::queues::fitting;
+use super::settle::UNREACHABLE;
 use crate::TaskService;
 use crate::model::error::Error;
 use crate::model::task::TaskRow;
@@ -66,9 +67,12 @@ impl TaskService {
         let Err(error) = self.try_tell_new(issuer).await else { return };
         self.relays.clear(issuer);
         self.metrics.relays_failed.inc();
-        tracing::debug!(peer.issuer = issuer, "{issuer} is not told of its tasks now: {error}");
+        tracing::debug!(
+            peer.issuer = issuer,
+            "{issuer} cannot be notified of its tasks, will retry: {error}"
+        );
         if let Err(error) = self.store.outbox.count_failure(issuer, &error.to_string()).await {
-            tracing::warn!(peer.issuer = issuer, "that {issuer} could not be told is not stored: {error}");
+            tracing::warn!(peer.issuer = issuer, "the failed delivery to {issuer} was not stored: {error}");
         }
     }
 
@@ -130,11 +134,13 @@ impl TaskService {
     async fn tell(&self, issuer: &str, relays: &[TaskRelay]) -> Result<bool, Error> {
         match self.ask(issuer, relays).await {
             Ok(answer) => self.end_refused(issuer, relays, &answer).await.map(|()| true),
-            Err(error) if is_final(&error) => {
-                tracing::info!(peer.issuer = issuer, "{issuer} takes no tasks: {error}");
-                self.give_up(issuer).await.map(|()| false)
-            }
-            Err(error) => Err(error.into()),
+            Err(error) => match final_reason(&error) {
+                Some(reason) => {
+                    tracing::info!(peer.issuer = issuer, "{issuer} refuses tasks: {error}");
+                    self.give_up(issuer, reason).await.map(|()| false)
+                }
+                None => Err(error.into()),
+            },
         }
     }
 
@@ -151,18 +157,29 @@ fn given_up(row: &OutboxRow, reason: &str) -> SettledRow {
     row.settled(RowEnd::GivenUp(reason.to_owned()))
 }
 
-/// Whether the domain, or this one, refuses to have tasks passed on at all: trying again is of no use.
-fn is_final(error: &RpcError) -> bool {
-    const FINAL: [&str; 8] = [
-        "disabled",
-        "issuer_blocked",
+/// Why a task that waits for an agent of a domain ends, if the domain cannot be asked for good: trying again is of no use.
+fn final_reason(error: &RpcError) -> Option<&'static str> {
+    const REFUSED: [&str; 7] = [
         "target_invalid",
         "target_is_local",
         "method_not_allowed",
         "namespace",
         "method",
         "caller_type",
+        "hello_refused",
     ];
-    let reason = error.data("reason").and_then(|reason| reason.as_str());
-    error.code() == codes::FEDERATION_REFUSED.code && reason.is_some_and(|reason| FINAL.contains(&reason))
+    // What another domain answered about itself, or about a third one, is not about this link.
+    if error.data("federated").is_some() && error.code() != codes::FEDERATION_REFUSED.code {
+        return None;
+    }
+    let is_refused = error.code() == codes::FEDERATION_REFUSED.code;
+    let is_unreachable = error.code() == codes::FEDERATION_UNREACHABLE.code;
+    match error.data("reason")?.as_str()? {
+        "domain_unknown" if is_unreachable => Some("domain_unknown"),
+        "domain_untrusted" if is_unreachable => Some("domain_untrusted"),
+        "issuer_blocked" if is_refused => Some("domain_blocked"),
+        "disabled" if is_refused => Some("federation_off"),
+        reason if is_refused && REFUSED.contains(&reason) => Some(UNREACHABLE),
+        _ => None,
+    }
 }

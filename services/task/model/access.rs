@@ -46,7 +46,7 @@ impl Relation {
                 "only the owner of a task, or of the root of its tree, may do this",
             ),
             // Nobody but the server itself makes one of these.
-            Operation::TimeOut { .. } | Operation::Undeliverable { .. } => {
+            Operation::TimeOut { .. } | Operation::Undeliverable { .. } | Operation::EndFor { .. } => {
                 (false, "only the server may do this")
             }
         };

@@ -79,7 +79,10 @@ results! {
 pub(super) fn earlier<'a>(trees: &'a Trees, repeat: &RepeatKey, now: i64) -> Result<Option<&'a str>, Error> {
     let Some(answer) = trees.answer(repeat, now) else { return Ok(None) };
     if answer.body_hash != repeat.body_hash {
-        return Err(Error::conflict("the key was used for another call", "idempotency_conflict"));
+        return Err(Error::conflict(
+            "the key was already used with other parameters",
+            "idempotency_conflict",
+        ));
     }
     Ok(Some(&answer.result))
 }

@@ -5,11 +5,11 @@ use super::access::Relation;
 use super::answer::{Decided, TaskAnswer};
 use super::error::Error;
 use super::event::{EventDetail, SYSTEM, TaskEvent, TaskEventParams};
-use super::operation::{Actor, NewInput, Operation};
+use super::operation::{Actor, CallOrigin, NewInput, Operation};
 use super::state::TaskState;
 use super::task::TaskRow;
 use super::tree::{MOST_MESSAGES, StoredInput, TaskLimits, TaskMessageKind, TaskMessageRow, Trees};
-use kernel::iso;
+use kernel::{Kept, iso};
 use proto_schemas::requests::task::{ChangedTask, TaskId, TaskInput};
 
 pub(super) struct Applying<'a> {
@@ -71,8 +71,17 @@ impl<'a> Applying<'a> {
                 self.tell(id, EventDetail::Updated { message: None });
             }
             Operation::TimeOut { .. } => {
-                self.time_out(&task, next);
+                let reason = match task.state {
+                    TaskState::Submitted => "accept_timeout",
+                    TaskState::InputRequired => "input_timeout",
+                    _ => "stale",
+                };
+                self.end_by_system(&task, next, reason);
                 return Ok(self.decided(TaskAnswer::TimedOut(true)));
+            }
+            Operation::EndFor { aid } => {
+                let reason = if task.owner == aid { "owner_revoked" } else { "assignee_revoked" };
+                self.end_by_system(&task, next, reason);
             }
         }
         let changed = ChangedTask { task_id: id.to_string(), status: next.to_string() };
@@ -92,6 +101,7 @@ impl<'a> Applying<'a> {
                 "too_many_messages",
             ));
         }
+        self.charge(Kept::rows(1, input.body.get().len()))?;
         let message = Some(input.body.clone());
         self.enter(&task.id, next, None);
         self.say(&task.id, kind, input);
@@ -100,12 +110,8 @@ impl<'a> Applying<'a> {
         Ok(self.decided(TaskAnswer::Input(answer)))
     }
 
-    fn time_out(&mut self, task: &TaskRow, next: TaskState) {
-        let reason = match task.state {
-            TaskState::Submitted => "accept_timeout",
-            TaskState::InputRequired => "input_timeout",
-            _ => "stale",
-        };
+    /// Ends a task that no call has ended, and what is open below it.
+    fn end_by_system(&mut self, task: &TaskRow, next: TaskState, reason: &str) {
         let (below, detail) = match next {
             TaskState::Failed => ("parent_failed", EventDetail::Failed),
             _ => ("parent_canceled", EventDetail::Updated { message: None }),
@@ -122,6 +128,14 @@ impl<'a> Applying<'a> {
         for id in open {
             self.enter(&id, TaskState::Canceled, Some(reason.to_owned()));
             self.tell(&id, EventDetail::Updated { message: None });
+        }
+    }
+
+    /// The last check of a call that stores something: nothing has changed before it, and nothing is refused after it.
+    pub fn charge(&mut self, more: Kept) -> Result<(), Error> {
+        match self.actor {
+            Actor::Agent(CallOrigin { payer: Some(payer), .. }) => Ok(self.trees.kept.charge(payer, more)?),
+            _ => Ok(()),
         }
     }
 

@@ -8,7 +8,7 @@ use super::operation::OfferedArtifact;
 use super::state::TaskState;
 use super::task::TaskRow;
 use super::tree::{ALL_ARTIFACT_BYTES, ARTIFACT_BYTES, ArtifactRow, MOST_ARTIFACTS};
-use kernel::iso;
+use kernel::{Kept, iso};
 use proto_schemas::requests::task::{AddedArtifact, ChildTask, CompletedTask};
 
 impl Applying<'_> {
@@ -19,6 +19,7 @@ impl Applying<'_> {
             let answer = AddedArtifact { task_id, artifact_id, version: task.version };
             return Ok(self.decided(TaskAnswer::Added(answer)));
         }
+        self.charge(kept_of(&new))?;
         self.enter(&task.id, task.state, None);
         self.store_artifacts(task, new);
         let answer = AddedArtifact { task_id, artifact_id, version: task.version + 1 };
@@ -27,6 +28,7 @@ impl Applying<'_> {
 
     pub fn complete(mut self, task: &TaskRow, artifacts: Vec<OfferedArtifact>) -> Result<Decided, Error> {
         let new = self.new_artifacts(task, artifacts)?;
+        self.charge(kept_of(&new))?;
         self.cancel_below(task, "parent_completed");
         self.enter(&task.id, TaskState::Completed, None);
         self.store_artifacts(task, new);
@@ -73,12 +75,12 @@ impl Applying<'_> {
         let bytes: i64 = new.iter().map(|artifact| artifact.bytes).sum();
         if new.iter().any(|artifact| artifact.bytes > ARTIFACT_BYTES) {
             return Err(Error::TooLarge(format!(
-                "the content of an artifact has at most {ARTIFACT_BYTES} bytes, store it elsewhere and refer to it"
+                "the content of an artifact has at most {ARTIFACT_BYTES} bytes: store it elsewhere and set ref"
             )));
         }
         if task.artifact_bytes + bytes > ALL_ARTIFACT_BYTES {
             return Err(Error::TooLarge(format!(
-                "the artifacts of a task have at most {ALL_ARTIFACT_BYTES} bytes, store them elsewhere and refer to them"
+                "the artifacts of a task have at most {ALL_ARTIFACT_BYTES} bytes: store larger ones elsewhere and set ref"
             )));
         }
         if task.artifacts + new.len() as i64 > MOST_ARTIFACTS {
@@ -107,4 +109,14 @@ impl Applying<'_> {
             self.tell(&task.id, EventDetail::Artifact(stored));
         }
     }
+}
+
+/// An artifact is a row, with everything that is known of it beside its content.
+fn kept_of(new: &[OfferedArtifact]) -> Kept {
+    let bytes = new.iter().map(|offered| {
+        let content = offered.content.as_ref().map_or(0, |content| content.get().len());
+        let meta = serde_json::to_string(&offered.stored).map_or(0, |meta| meta.len());
+        content + meta
+    });
+    Kept::rows(new.len(), bytes.sum())
 }

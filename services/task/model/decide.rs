@@ -37,7 +37,7 @@ pub(crate) fn decide(
                 return Ok(Decided::without_events(TaskAnswer::TimedOut(false)));
             }
         }
-        (Actor::System, Operation::Undeliverable { .. }) => {}
+        (Actor::System, Operation::Undeliverable { .. } | Operation::EndFor { .. }) => {}
         _ if !relation.knows() => return Err(not_found()),
         _ => relation.check(&operation)?,
     }
@@ -45,7 +45,7 @@ pub(crate) fn decide(
         return Ok(Decided::without_events(answer));
     }
 
-    let trigger = trigger(&operation, relation);
+    let trigger = trigger(&operation, relation, task);
     let next = task.state.after(trigger).map_err(|refusal| Error::state(refusal, task))?;
     if trigger == Trigger::Complete {
         no_open_required_child(trees, task)?;
@@ -54,13 +54,15 @@ pub(crate) fn decide(
         return Err(Error::Version { current: task.version, state: task.state });
     }
     let decided = Applying::new(trees, limits, &actor, now).change(&task_id, relation, next, operation)?;
-    if let Some(repeat) = repeat {
+    // An artifact that the task has already changes nothing, and nobody pays for it: the answer to such a call is not stored, so that
+    // calls without an effect store nothing. Made again, it has no effect either.
+    if let Some(repeat) = repeat.filter(|_| !decided.events.is_empty()) {
         trees.remember(repeat, decided.answer.written()?, now);
     }
     Ok(decided)
 }
 
-fn trigger(operation: &Operation, relation: Relation) -> Trigger {
+fn trigger(operation: &Operation, relation: Relation, task: &TaskRow) -> Trigger {
     match operation {
         Operation::Accept | Operation::Create(_) => Trigger::Accept,
         Operation::Reject { .. } => Trigger::Reject,
@@ -74,6 +76,8 @@ fn trigger(operation: &Operation, relation: Relation) -> Trigger {
         Operation::Cancel { .. } => Trigger::Cancel,
         Operation::TimeOut { .. } => Trigger::TimeOut,
         Operation::Undeliverable { .. } => Trigger::Undeliverable,
+        Operation::EndFor { aid } if task.owner == *aid => Trigger::OwnerEnded,
+        Operation::EndFor { .. } => Trigger::AssigneeEnded,
     }
 }
 
@@ -102,7 +106,10 @@ fn repeated(
             let Some(stored) = stored else { return Ok(None) };
             let read = |text: &RawValue| serde_json::from_str::<serde_json::Value>(text.get()).ok();
             if stored.from != origin.aid || read(&stored.body) != read(&input.body) {
-                return Err(Error::conflict("input_id was used for another input", "idempotency_conflict"));
+                return Err(Error::conflict(
+                    "input_id was already used for another input",
+                    "idempotency_conflict",
+                ));
             }
             Ok(Some(TaskAnswer::Input(TaskInput {
                 task_id: task.id.to_string(),

@@ -2,7 +2,7 @@
 
 use super::state::{StateRefusal, TaskState};
 use super::task::TaskRow;
-use kernel::{Aid, BatchError, PageLimitError, RpcError, codes};
+use kernel::{AccountFull, Aid, BatchError, PageLimitError, RpcError, codes};
 use proto_schemas::requests::task::{ChildTask, TaskId};
 use serde_json::json;
 
@@ -18,7 +18,7 @@ pub(crate) enum Error {
     #[error("{sentence}")]
     Conflict { sentence: String, reason: &'static str },
     /// An agent of another domain, where this server has no way to other domains.
-    #[error("{0} is of another domain, and this server is not connected to other domains")]
+    #[error("{0} belongs to another domain, and federation is disabled on this server")]
     Foreign(Aid),
     #[error("task {0} not found")]
     NotFound(TaskId),
@@ -28,19 +28,19 @@ pub(crate) enum Error {
     DelegationDenied,
     #[error("{}", sentence(.refusal, .state))]
     State { refusal: StateRefusal, state: TaskState, version: i64 },
-    #[error("the task has another version by now: {current}")]
+    #[error("the task has another version: {current}")]
     Version { current: i64, state: TaskState },
     #[error("a required part of the task is open")]
     Blocked(Vec<ChildTask>),
     #[error("{0}")]
     TooLarge(String),
-    #[error("a tree of tasks is limited: {limit} is {most}")]
+    #[error("{}", tree_sentence(.limit, .most))]
     ChildLimit { limit: &'static str, most: usize },
     #[error("{0}")]
     TooMany(String),
-    /// Somebody has as much as it may have; the scope is the setting that says how much that is.
-    #[error("{sentence}")]
-    Full { sentence: String, scope: &'static str, limit: i64, held: i64 },
+    /// Somebody has as much as it may have.
+    #[error(transparent)]
+    Full(#[from] AccountFull),
     #[error("what is stored cannot be read: {0}")]
     Stored(serde_json::Error),
     #[error(transparent)]
@@ -72,11 +72,19 @@ impl Error {
 fn sentence(refusal: &StateRefusal, state: &TaskState) -> String {
     match refusal {
         StateRefusal::Invalid => format!("the task is {state}, which does not allow this"),
-        StateRefusal::AlreadyAccepted => "the task is accepted already".to_owned(),
-        StateRefusal::InputRequired => "the task waits for input of its owner".to_owned(),
+        StateRefusal::AlreadyAccepted => "the task is already accepted".to_owned(),
+        StateRefusal::InputRequired => "the task waits for input from its owner".to_owned(),
         StateRefusal::Canceled => "the task was canceled".to_owned(),
         StateRefusal::Rejected => "the task was rejected".to_owned(),
         StateRefusal::FailureRecorded => "the task has failed".to_owned(),
+    }
+}
+
+fn tree_sentence(limit: &str, most: &usize) -> String {
+    match limit {
+        "depth" => format!("a task can be delegated at most {most} levels deep"),
+        "children" => format!("a task can have at most {most} tasks directly below it"),
+        _ => format!("a tree can have at most {most} tasks below its root"),
     }
 }
 
@@ -98,6 +106,7 @@ impl From<Error> for RpcError {
                 let issuer = aid.issuer().to_owned();
                 RpcError::new(codes::FEDERATION_UNREACHABLE, error)
                     .with("reason", "not_forwarded")
+                    .with("retryable", false)
                     .with("phase", "connect")
                     .with("target_issuer", issuer)
             }
@@ -126,17 +135,27 @@ impl From<Error> for RpcError {
             Error::ChildLimit { limit, .. } => {
                 RpcError::new(codes::task::TASK_CHILD_LIMIT_EXCEEDED, error).with("limit", limit)
             }
-            Error::TooMany(_) => RpcError::new(codes::RATE_LIMITED, error),
-            // It does not end by itself: somebody has to end a task.
-            Error::Full { scope, limit, held, .. } => RpcError::new(codes::RATE_LIMITED, error)
-                .with("retryable", false)
-                .with("scope", scope)
-                .with("limit", limit)
-                .with("held", held),
+            // The caller has to end something itself.
+            Error::TooMany(_) => RpcError::new(codes::RATE_LIMITED, error).with("retryable", false),
+            Error::Full(full) => full.into(),
             Error::Stored(cause) => RpcError::internal(cause),
             Error::Sql(source) => source.into(),
             Error::Queue(source) => source.into(),
             Error::Other(error) => error,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_the_caller_has_to_end_itself_is_not_retryable() {
+        let refused =
+            RpcError::from(Error::TooMany("a device and slot may subscribe to 1000 tasks".to_owned()));
+        assert_eq!((refused.code(), refused.data("retryable")), (-32029, Some(&json!(false))));
+        assert_eq!(refused.data("retry_after_ms"), None);
     }
 }

@@ -8,8 +8,9 @@ use super::operation::{Actor, CallOrigin, NewChild, NewInput, NewTask};
 use super::state::TaskState;
 use super::task::TaskRow;
 use super::tree::{MOST_CHILDREN, MOST_DEPTH, MOST_DESCENDANTS, TaskLimits, TaskMessageKind, Trees};
-use kernel::{Aid, iso};
+use kernel::{AccountFull, Aid, Kept, iso};
 use proto_schemas::requests::task::{CreatedTask, DelegatedTask, TaskId, TaskVisibility};
+use serde_json::value::RawValue;
 use std::sync::Arc;
 
 /// A sender with fewer open tasks in the list of an assignee finds a place in it, up to twice its size.
@@ -26,6 +27,8 @@ impl Applying<'_> {
             return Ok(Decided { answer, events: Vec::new() });
         }
         self.may_have_another(&origin.aid, &new.to)?;
+        let participants = participants(&origin.aid, &new.to, new.participants);
+        self.charge(kept_of_task(&new.title, new.metadata.as_deref(), &participants, &new.input))?;
 
         let accept_ms = new.accept_timeout_ms.unwrap_or(self.limits.accept_ms);
         let created = CreatedTask {
@@ -43,7 +46,7 @@ impl Applying<'_> {
             root_id: id.clone(),
             parent_id: None,
             depth: 0,
-            participants: participants(&origin.aid, &new.to, new.participants),
+            participants,
             visibility: new.visibility,
             required: true,
             title: new.title,
@@ -63,18 +66,20 @@ impl Applying<'_> {
         let visibility = new.visibility.unwrap_or(parent.visibility);
         if visibility > parent.visibility {
             return Err(Error::conflict(
-                "a task may not be more visible than the one above it",
+                "a delegated task cannot be more visible than its parent",
                 "too_visible",
             ));
         }
         within_tree(self.trees, &parent)?;
         self.may_have_another(&origin.aid, &new.to)?;
+        let participants = participants(&origin.aid, &new.to, Vec::new());
+        self.charge(kept_of_task("", None, &participants, &new.input))?;
 
         let child = TaskRow {
             root_id: parent.root_id.clone(),
             parent_id: Some(parent.id.clone()),
             depth: parent.depth + 1,
-            participants: participants(&origin.aid, &new.to, Vec::new()),
+            participants,
             visibility,
             required: new.required,
             due_at: Some(self.now + self.limits.accept_ms),
@@ -101,7 +106,7 @@ impl Applying<'_> {
     fn origin(&self) -> Result<&CallOrigin, Error> {
         match self.actor {
             Actor::Agent(origin) => Ok(origin),
-            Actor::System => Err(Error::Denied("only an agent makes tasks")),
+            Actor::System => Err(Error::Denied("only agents can create tasks")),
         }
     }
 
@@ -162,7 +167,8 @@ impl Applying<'_> {
             None => Ok(()),
             Some((held, limit, _, scope, who, whose)) => {
                 let sentence = format!("{who} has {held} open tasks{whose}");
-                Err(Error::Full { sentence, scope, limit, held })
+                // It does not end by itself: somebody has to end a task.
+                Err(AccountFull { sentence, scope, limit, held, retry_after_ms: None }.into())
             }
         }
     }
@@ -180,6 +186,14 @@ fn within_tree(trees: &Trees, parent: &TaskRow) -> Result<(), Error> {
         return Err(Error::ChildLimit { limit: "descendants", most: MOST_DESCENDANTS });
     }
     Ok(())
+}
+
+/// A new task is a row, and its input is one.
+fn kept_of_task(title: &str, metadata: Option<&RawValue>, participants: &[Aid], input: &NewInput) -> Kept {
+    // They are stored as a list in JSON, of which the brackets are left out here.
+    let names: usize = participants.iter().map(|aid| aid.as_str().len() + 3).sum();
+    let metadata = metadata.map_or(0, |metadata| metadata.get().len());
+    Kept::rows(2, title.len() + metadata + names + input.body.get().len())
 }
 
 /// Owner and assignee first, each once.

@@ -1,6 +1,6 @@
 //! Every call that changes a task, with its parameters, checked as far as that is possible without the task.
 
-use kernel::{Aid, CallingAgent, DeviceId, SlotId};
+use kernel::{Aid, CallingAgent, DeviceId, Payer, SlotId};
 use proto_schemas::requests::task::{TaskArtifact, TaskId, TaskVisibility};
 use serde_json::value::RawValue;
 
@@ -31,15 +31,18 @@ pub(crate) struct CallOrigin {
     pub slot: SlotId,
     /// 0 for a call over HTTP.
     pub connection: u64,
+    /// Who pays for what it stores.
+    pub payer: Option<Payer>,
 }
 
 impl CallOrigin {
-    pub fn of(session: &CallingAgent) -> CallOrigin {
+    pub fn of(session: &CallingAgent, payer: Payer) -> CallOrigin {
         CallOrigin {
             aid: session.aid.clone(),
             device: session.device.clone(),
             slot: session.slot.clone(),
             connection: session.connection,
+            payer: Some(payer),
         }
     }
 }
@@ -80,6 +83,10 @@ pub(crate) enum Operation {
     /// The assignee is of another domain, and cannot be told of the task.
     Undeliverable {
         reason: &'static str,
+    },
+    /// The AID of the owner or of the assignee was revoked, or its name lapsed.
+    EndFor {
+        aid: Aid,
     },
 }
 
@@ -129,6 +136,27 @@ pub(crate) struct OfferedArtifact {
     pub digest: String,
 }
 
+impl Operation {
+    /// Whether it makes rows that somebody pays for, if it may be done.
+    pub fn stores(&self) -> bool {
+        match self {
+            Operation::Create(_)
+            | Operation::SendInput(_)
+            | Operation::RequestInput(_)
+            | Operation::Delegate(_)
+            | Operation::AddArtifact(_) => true,
+            Operation::Complete { artifacts } => !artifacts.is_empty(),
+            Operation::Accept
+            | Operation::Reject { .. }
+            | Operation::Fail { .. }
+            | Operation::Cancel { .. }
+            | Operation::TimeOut { .. }
+            | Operation::EndFor { .. }
+            | Operation::Undeliverable { .. } => false,
+        }
+    }
+}
+
 impl TaskCall {
     /// What it weighs while it waits.
     pub fn bytes(&self) -> usize {
@@ -145,7 +173,10 @@ impl TaskCall {
             Operation::Reject { reason } | Operation::Fail { reason } | Operation::Cancel { reason } => {
                 reason.as_ref().map_or(0, String::len)
             }
-            Operation::Accept | Operation::TimeOut { .. } | Operation::Undeliverable { .. } => 0,
+            Operation::Accept
+            | Operation::TimeOut { .. }
+            | Operation::Undeliverable { .. }
+            | Operation::EndFor { .. } => 0,
         };
         EMPTY + more
     }

@@ -37,6 +37,10 @@ pub(crate) enum Trigger {
     TimeOut,
     /// Its assignee is of another domain, and cannot be told of it.
     Undeliverable,
+    /// The AID of its owner ended: nobody wants it.
+    OwnerEnded,
+    /// The AID of its assignee ended: nobody does it.
+    AssigneeEnded,
 }
 
 /// Why something may not happen to a task in its state.
@@ -121,6 +125,9 @@ impl TaskState {
             // Whoever has accepted a task has heard of it.
             (Submitted, Trigger::Undeliverable) => Ok(Canceled),
             (Working | InputRequired, Trigger::Undeliverable) => Err(StateRefusal::Invalid),
+
+            (Submitted | Working | InputRequired, Trigger::OwnerEnded) => Ok(Canceled),
+            (Submitted | Working | InputRequired, Trigger::AssigneeEnded) => Ok(Failed),
         }
     }
 }
@@ -164,7 +171,7 @@ mod tests {
     type GridRow = (Trigger, [Result<TaskState, No>; 3]);
 
     /// The table of the protocol, row by row. In a final state every row is the same.
-    const GRID: [GridRow; 12] = [
+    const GRID: [GridRow; 14] = [
         (Trigger::Accept, [Ok(Working), Err(No::AlreadyAccepted), Err(No::AlreadyAccepted)]),
         (Trigger::Reject, [Ok(Rejected), Err(No::Invalid), Err(No::Invalid)]),
         (Trigger::OwnerInput, [Ok(Submitted), Ok(Working), Ok(Working)]),
@@ -177,6 +184,8 @@ mod tests {
         (Trigger::Cancel, [Ok(Canceled), Ok(Canceled), Ok(Canceled)]),
         (Trigger::TimeOut, [Ok(Canceled), Ok(Failed), Ok(Failed)]),
         (Trigger::Undeliverable, [Ok(Canceled), Err(No::Invalid), Err(No::Invalid)]),
+        (Trigger::OwnerEnded, [Ok(Canceled), Ok(Canceled), Ok(Canceled)]),
+        (Trigger::AssigneeEnded, [Ok(Failed), Ok(Failed), Ok(Failed)]),
     ];
 
     #[test]

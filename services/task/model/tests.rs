@@ -9,7 +9,7 @@ use super::operation::{
 };
 use super::state::TaskState;
 use super::tree::{OpenTasks, TaskLimits, Trees};
-use kernel::{Aid, DeviceId, RpcError, SlotId};
+use kernel::{AccountFull, Aid, DeviceId, RpcError, SlotId};
 use proto_schemas::requests::task::{TaskArtifact, TaskId, TaskVisibility};
 use serde_json::value::RawValue;
 
@@ -32,7 +32,7 @@ fn id(text: &str) -> TaskId {
 
 fn actor(name: &str) -> Actor {
     let (device, slot) = (DeviceId::default(), SlotId::default());
-    Actor::Agent(CallOrigin { aid: aid(name), device, slot, connection: 1 })
+    Actor::Agent(CallOrigin { aid: aid(name), device, slot, connection: 1, payer: None })
 }
 
 fn input(name: &str) -> NewInput {
@@ -278,9 +278,15 @@ fn a_full_list_has_places_for_those_who_have_few_in_it() {
     trees.open.insert(aid("bert"), OpenTasks { owned: 0, assigned: 3 });
     let limits = TaskLimits { open_per_sender: 10, ..LIMITS };
     let refused = decide(&mut trees, &limits, call("anna", "more", new_task("bert")), 0).unwrap_err();
-    assert!(matches!(refused, Error::Full { scope: "task.open_tasks", limit: 3, held: 3, .. }), "{refused}");
+    assert!(
+        matches!(refused, Error::Full(AccountFull { scope: "task.open_tasks", limit: 3, held: 3, .. })),
+        "{refused}"
+    );
     let refused = decide(&mut trees, &LIMITS, call("anna", "more", new_task("bert")), 0).unwrap_err();
-    assert!(matches!(refused, Error::Full { scope: "task.open_tasks_per_sender", .. }), "{refused}");
+    assert!(
+        matches!(refused, Error::Full(AccountFull { scope: "task.open_tasks_per_sender", .. })),
+        "{refused}"
+    );
     for n in 0..3 {
         run(&mut trees, call("carl", &format!("carl{n}"), new_task("bert")));
     }
@@ -296,7 +302,10 @@ fn all_senders_of_another_domain_have_a_part_of_the_list() {
     trees.open_between.senders.insert((aid("anna"), aid("bert")), 5);
     let limits = TaskLimits { open_per_sender: 10, ..LIMITS };
     let refused = decide(&mut trees, &limits, call("anna", "more", new_task("bert")), 0).unwrap_err();
-    assert!(matches!(refused, Error::Full { scope: "task.open_tasks_per_domain", .. }), "{refused}");
+    assert!(
+        matches!(refused, Error::Full(AccountFull { scope: "task.open_tasks_per_domain", .. })),
+        "{refused}"
+    );
     run(&mut trees, call("carl", "two", new_task("bert")));
 }
 
@@ -354,6 +363,7 @@ fn other_domains_are_those_of_participants_and_not_that_of_the_owner_of_the_root
             device: device.clone(),
             slot: slot.clone(),
             connection: 0,
+            payer: None,
         }),
         ..call("anna", "other", operation)
     };

@@ -2,7 +2,7 @@
 
 use super::operation::RepeatKey;
 use super::task::TaskRow;
-use kernel::Aid;
+use kernel::{Aid, KeptSums};
 use proto_schemas::requests::task::{TaskArtifact, TaskId};
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -46,6 +46,8 @@ pub(crate) struct Trees {
     /// How many open tasks there are of those that get new ones, and between whom.
     pub open: HashMap<Aid, OpenTasks>,
     pub open_between: OpenBetween,
+    /// What is kept for those who store something.
+    pub kept: KeptSums,
     pub changes: TreeChanges,
 }
 
@@ -278,7 +280,7 @@ impl Trees {
 
 impl TreeChanges {
     pub fn is_empty(&self) -> bool {
-        // Whatever else changes, a task changes with it; only an answer may be new by itself.
-        self.tasks.is_empty() && self.answers.is_empty()
+        // Whatever else changes, a task changes with it.
+        self.tasks.is_empty()
     }
 }

@@ -64,6 +64,7 @@ impl TaskService {
             updated_at: iso(task.updated_at),
             accepted_at: task.accepted_at.map(iso),
             ended_at: task.ended_at.map(iso),
+            content_removed: details.content_removed.then_some(true),
             home_issuer: self.issuer.clone(),
         }
     }

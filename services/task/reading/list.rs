@@ -85,5 +85,5 @@ fn read_cursor(text: &str) -> Result<ListPosition, Error> {
         let task_id = TaskId::try_from(task_id.to_owned()).ok()?.to_string();
         Some(ListPosition { updated_at: updated_at.parse().ok()?, task_id })
     };
-    read().ok_or_else(|| Error::Param("cursor must be one that this method answered".to_owned()))
+    read().ok_or_else(|| Error::Param("cursor must be a next_cursor of this method".to_owned()))
 }

@@ -1,5 +1,6 @@
 //! Calls that read tasks.
 
+mod account;
 mod children;
 mod get;
 mod list;

@@ -8,7 +8,7 @@ use crate::model::event::EVENT_CONTENT_BYTES;
 use crate::model::state::TaskState;
 use crate::model::tree::{ArtifactRow, OpenTasks, StoredAnswer, StoredInput, Trees};
 use kernel::json_rows as json;
-use kernel::{Aid, Engine};
+use kernel::{Aid, Engine, iso};
 use proto_schemas::requests::task::TaskId;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -95,6 +95,8 @@ impl StoredArtifact {
     pub fn read(self) -> sqlx::Result<ArtifactRow> {
         let mut artifact: proto_schemas::requests::task::TaskArtifact =
             serde_json::from_str(&self.meta).map_err(damaged)?;
+        // Builds before this one wrote fractions of a second into `meta`.
+        artifact.created_at = iso(self.created_at);
         artifact.content = self.content.map(RawValue::from_string).transpose().map_err(damaged)?;
         Ok(ArtifactRow {
             task_id: task_id(self.task_id)?,
@@ -125,9 +127,9 @@ struct BetweenRow {
 
 impl Store {
     /// Reads everything wanted in a transaction that writes. On SQLite nobody else writes meanwhile. On PostgreSQL the roots of the
-    /// trees are locked first, in the order of their ids, and then those who get new tasks, in the order of their names: two
-    /// processes that are about the same wait for each other, and never both at once. What is read after that is what the other one
-    /// has committed.
+    /// trees are locked first, in the order of their ids, then those who get new tasks, in the order of their names, and last the
+    /// accounts of those who store something: two processes that are about the same wait for each other, and never both at once. What
+    /// is read after that is what the other one has committed.
     pub async fn load(&self, tx: &mut AnyConnection, wanted: &LoadWanted) -> sqlx::Result<Trees> {
         if self.engine() == Engine::Postgres {
             self.lock(tx, wanted).await?;
@@ -151,7 +153,11 @@ impl Store {
         if !wanted.artifacts.is_empty() {
             statements.add(&wanted.artifacts, |ids| self.select_artifacts(ids))?;
         }
-        read(statements.fetch(tx).await?)
+        let mut trees = read(statements.fetch(tx).await?)?;
+        if !wanted.payers.is_empty() {
+            trees.kept = self.account.read(tx, &wanted.payers).await?;
+        }
+        Ok(trees)
     }
 
     async fn lock(&self, tx: &mut AnyConnection, wanted: &LoadWanted) -> sqlx::Result<()> {
@@ -305,7 +311,8 @@ fn read(rows: Vec<(i64, String)>) -> sqlx::Result<Trees> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kernel::Outbox;
+    use crate::store::keeping::{KEEPING, share};
+    use kernel::{Account, Outbox};
     use sqlx::Executor as _;
     use testing::TestWorld;
 
@@ -317,13 +324,14 @@ mod tests {
         }
         let db = test.world.busy_db("task", &sqlx::migrate!("./migrations")).await.unwrap();
         let outbox = Outbox::open(&test.world, &db, crate::store::RELAYS).await.unwrap();
-        let store = Store::new(db, outbox);
+        let account = Account::open(&test.world, &db, &KEEPING, share(1 << 28)).await.unwrap();
+        let store = Store::new(db, outbox, account);
         // In the transaction that makes them, rows are nothing that statistics can be made of.
         let mut tx = store.begin().await.unwrap();
         tx.execute(
             "INSERT INTO task SELECT 't' || n, 't' || n, NULL, 0, 'working', 1, 'a', 'b', '[]', 'parties', 1, 'title', NULL, NULL, 1, 1, 1,
                  n, n, NULL, NULL, n FROM generate_series(1, 20000) AS n;
-             INSERT INTO task_artifact SELECT 't' || n, 1, 'a', 'd', '{}', NULL, 1, n FROM generate_series(1, 20000) AS n",
+             INSERT INTO task_artifact SELECT 't' || n, 1, 'a', 'd', '{}', NULL, 1, n, 'b' FROM generate_series(1, 20000) AS n",
         )
         .await
         .unwrap();

@@ -1,11 +1,13 @@
 //! What is due, and what is too old.
 
 use super::Store;
-use super::row::task_id;
-use kernel::Engine;
+use super::keeping::KEEPING;
+use super::row::{aid, task_id};
 use kernel::json_rows as json;
+use kernel::{Engine, Payer};
 use proto_schemas::requests::task::TaskId;
-use sqlx::AssertSqlSafe;
+use sqlx::{Any, AnyConnection, AssertSqlSafe};
+use std::collections::BTreeSet;
 
 /// Rows that one transaction removes.
 const STEP: i64 = 500;
@@ -45,26 +47,47 @@ impl Store {
             if ids.is_empty() {
                 return Ok(removed);
             }
-            let (list, given) = (json::text(&ids)?, json::texts(self.engine(), 1));
-            if self.engine() == Engine::Postgres {
-                // In the order in which others lock roots.
-                let text = format!("SELECT id FROM task WHERE id IN {given} ORDER BY id FOR UPDATE");
-                sqlx::query(AssertSqlSafe(text)).bind(list.as_str()).fetch_all(&mut *tx).await?;
-            }
-            for (table, column) in [
-                ("task_subscription", "task_id"),
-                ("task_message", "task_id"),
-                ("task_artifact", "task_id"),
-                ("task_participant", "task_id"),
-                ("task", "id"),
-            ] {
-                let text = format!("DELETE FROM {table} WHERE {column} IN {given}");
-                sqlx::query(AssertSqlSafe(text)).bind(list.as_str()).execute(&mut *tx).await?;
-            }
-            self.outbox.remove_keys(&mut tx, &ids).await?;
+            self.remove_tasks(&mut tx, &ids).await?;
             tx.commit().await?;
             removed += ids.len() as u64;
         }
+    }
+
+    /// Removes tasks with everything of theirs.
+    pub(super) async fn remove_tasks(&self, tx: &mut AnyConnection, ids: &[String]) -> sqlx::Result<()> {
+        let (list, given) = (json::text(&ids)?, json::texts(self.engine(), 1));
+        if self.engine() == Engine::Postgres {
+            // In the order in which others lock roots.
+            let text = format!("SELECT id FROM task WHERE id IN {given} ORDER BY id FOR UPDATE");
+            sqlx::query(AssertSqlSafe(text)).bind(list.as_str()).fetch_all(&mut *tx).await?;
+            let payers = self.payers_of(tx, &list).await?;
+            self.account.lock(tx, &payers).await?;
+        }
+        for (table, column) in [
+            ("task_subscription", "task_id"),
+            ("task_message", "task_id"),
+            ("task_artifact", "task_id"),
+            ("task_participant", "task_id"),
+            ("task", "id"),
+        ] {
+            let text = format!("DELETE FROM {table} WHERE {column} IN {given}");
+            sqlx::query(AssertSqlSafe(text)).bind(list.as_str()).execute(&mut *tx).await?;
+        }
+        self.outbox.remove_keys(tx, ids).await
+    }
+
+    /// Who pays for these tasks, and for what is in them.
+    async fn payers_of(&self, tx: &mut AnyConnection, tasks: &str) -> sqlx::Result<BTreeSet<Payer>> {
+        let given = json::texts(self.engine(), 1);
+        let of_each = KEEPING.tables.iter().map(|table| {
+            let id = if table.name == "task" { "id" } else { "task_id" };
+            format!("SELECT {} AS payer FROM {} WHERE {id} IN {given}", table.payer, table.name)
+        });
+        let text = of_each.collect::<Vec<_>>().join(" UNION ");
+        let query = sqlx::query_scalar::<Any, String>(AssertSqlSafe(text));
+        let payers = query.bind(tasks).fetch_all(tx).await?;
+        let named = payers.iter().filter(|name| !name.is_empty());
+        named.map(|name| Ok(self.account.payer_of(aid(name)?))).collect()
     }
 
     /// Removes what is known of tasks of other domains: those that have ended and were told of before the first time, and all that
@@ -103,6 +126,11 @@ impl Store {
     /// Removes subscriptions to tasks that ended a while ago.
     pub async fn remove_subscriptions(&self, now: i64) -> sqlx::Result<u64> {
         self.remove_old("task_subscription", "aid, device, slot, task_id", "ends_at", now).await
+    }
+
+    /// Removes how far old texts were removed, where all those tasks are removed by now.
+    pub async fn remove_places(&self, ended_before: i64) -> sqlx::Result<u64> {
+        self.remove_old("task_content_removal", "aid", "ended_at", ended_before).await
     }
 
     async fn remove_old(&self, table: &str, key: &str, time: &str, now: i64) -> sqlx::Result<u64> {

@@ -1,8 +1,11 @@
 //! Every SQL statement of `task.*`.
 
+mod ended_agents;
+pub(super) mod keeping;
 mod list;
 mod load;
 mod maintenance;
+mod old_content;
 mod read;
 mod relays;
 mod row;
@@ -14,6 +17,7 @@ mod subscriptions;
 mod wanted;
 mod write;
 
+pub(super) use ended_agents::{EndedTasksPage, TaskSide};
 pub(super) use list::{ListPosition, ListWanted};
 pub(super) use read::{MessagesWanted, TaskDetails};
 pub(super) use relays::{MOST_DOMAINS, MOST_ITEMS, RELAYS};
@@ -24,7 +28,7 @@ pub(super) use wanted::LoadWanted;
 pub(super) use write::SUBSCRIBED_MS;
 
 use super::model::state::TaskState;
-use kernel::{Db, Engine, Outbox};
+use kernel::{Account, Db, Engine, Outbox};
 use sqlx::{Any, Transaction};
 use std::sync::Arc;
 
@@ -33,11 +37,16 @@ pub(super) struct Store {
     db: Db,
     /// What other domains have yet to learn.
     pub outbox: Arc<Outbox>,
+    pub account: Account,
 }
 
 impl Store {
-    pub fn new(db: Db, outbox: Arc<Outbox>) -> Store {
-        Store { db, outbox }
+    pub fn new(db: Db, outbox: Arc<Outbox>, account: Account) -> Store {
+        Store { db, outbox, account }
+    }
+
+    pub fn db(&self) -> &Db {
+        &self.db
     }
 
     /// A transaction that writes.

@@ -32,7 +32,12 @@ pub(crate) struct TaskDetails {
     /// Whether there are more of the wanted ones.
     pub truncated: bool,
     pub artifacts: Vec<TaskArtifact>,
+    /// Whether there were more texts or artifacts, which were removed.
+    pub content_removed: bool,
 }
+
+/// Instead of an input that was removed.
+const NO_INPUT: &str = r#"{"type":"text","content":""}"#;
 
 #[derive(sqlx::FromRow)]
 struct StoredTaskMessage {
@@ -64,21 +69,25 @@ impl Store {
             return Ok((trees, None));
         }
         let (messages, truncated) = self.messages(&mut tx, id, wanted).await?;
-        let metadata: Option<String> = sqlx::query_scalar("SELECT metadata FROM task WHERE id = $1")
-            .bind(id.as_str())
-            .fetch_one(&mut *tx)
-            .await?;
-        let input: String =
-            sqlx::query_scalar("SELECT body FROM task_message WHERE task_id = $1 AND seq = 1")
+        let (metadata, content_removed): (Option<String>, i64) =
+            sqlx::query_as("SELECT metadata, content_removed FROM task WHERE id = $1")
                 .bind(id.as_str())
                 .fetch_one(&mut *tx)
                 .await?;
+        let input: Option<String> =
+            sqlx::query_scalar("SELECT body FROM task_message WHERE task_id = $1 AND seq = 1")
+                .bind(id.as_str())
+                .fetch_optional(&mut *tx)
+                .await?;
+        let content_removed = content_removed == 1;
+        let input = input.or_else(|| content_removed.then(|| NO_INPUT.to_owned()));
         let details = TaskDetails {
-            input: RawValue::from_string(input).map_err(damaged)?,
+            input: RawValue::from_string(input.ok_or(sqlx::Error::RowNotFound)?).map_err(damaged)?,
             metadata: metadata.map(RawValue::from_string).transpose().map_err(damaged)?,
             messages,
             truncated,
             artifacts: self.artifacts(&mut tx, id).await?,
+            content_removed,
         };
         tx.rollback().await?;
         Ok((trees, Some(details)))

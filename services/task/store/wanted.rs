@@ -1,7 +1,7 @@
 //! What a batch of calls needs to know before it can be decided.
 
 use crate::model::operation::{Actor, Operation, RepeatKey, TaskCall};
-use kernel::Aid;
+use kernel::{Aid, Payer};
 use proto_schemas::requests::task::TaskId;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -16,6 +16,8 @@ pub(crate) struct LoadWanted {
     pub answers: BTreeSet<AnswerKey>,
     pub inputs: BTreeSet<InputKey>,
     pub artifacts: BTreeSet<TaskId>,
+    /// Those who store something.
+    pub payers: BTreeSet<Payer>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -45,6 +47,11 @@ impl LoadWanted {
             self.tasks.insert(id.clone());
         }
         self.answer(call.repeat.as_ref());
+        if let Actor::Agent(origin) = &call.actor
+            && call.operation.stores()
+        {
+            self.payers.extend(origin.payer.clone());
+        }
         let new_owner = match &call.actor {
             Actor::Agent(origin) => Some(&origin.aid),
             Actor::System => None,

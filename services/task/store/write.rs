@@ -26,7 +26,7 @@ const MESSAGE: [Column; 7] = [
     ("body", "TEXT"),
     ("created_at", "BIGINT"),
 ];
-const ARTIFACT: [Column; 8] = [
+const ARTIFACT: [Column; 9] = [
     ("task_id", "TEXT"),
     ("position", "BIGINT"),
     ("artifact_id", "TEXT"),
@@ -34,6 +34,7 @@ const ARTIFACT: [Column; 8] = [
     ("meta", "TEXT"),
     ("content", "TEXT"),
     ("bytes", "BIGINT"),
+    ("created_by", "TEXT"),
     ("created_at", "BIGINT"),
 ];
 const ANSWER: [Column; 5] =
@@ -68,6 +69,7 @@ struct WrittenArtifact<'a> {
     meta: String,
     content: Option<&'a str>,
     bytes: i64,
+    created_by: &'a str,
     created_at: i64,
 }
 
@@ -97,7 +99,8 @@ impl Store {
         let conflict = format!("(scope, key) {}", json::replace(&["body_hash", "result", "expires_at"]));
         statements.insert("task_answer", &ANSWER, &conflict, &answers)?;
         self.end_subscriptions(&mut statements, trees)?;
-        statements.execute(tx).await
+        statements.execute(tx).await?;
+        self.account.write(tx, &trees.kept).await
     }
 
     fn write_tasks(&self, statements: &mut Statements, trees: &Trees) -> sqlx::Result<()> {
@@ -198,6 +201,7 @@ fn write_artifacts(statements: &mut Statements, trees: &Trees) -> sqlx::Result<(
             meta: json::text(&meta)?,
             content: content.as_ref().map(|content| content.get()),
             bytes: row.bytes,
+            created_by: &row.artifact.created_by,
             created_at: row.created_at,
         });
     }

@@ -29,7 +29,7 @@ impl TaskService {
             readable.map(|task| (task.id.clone(), task.ended_at.map(|at| at + SUBSCRIBED_MS))).collect()
         };
         let Some(mut subscribed) = self.store.subscribe(&key, &wanted, events, MOST, readable).await? else {
-            return Err(Error::TooMany(format!("a device and slot may subscribe to {MOST} tasks")));
+            return Err(Error::TooMany(format!("a device and slot can subscribe to at most {MOST} tasks")));
         };
         let ask = |task_ids| Subscribe { task_ids, events: names.clone() };
         let left = left(&wanted, &subscribed);

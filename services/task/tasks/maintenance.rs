@@ -17,17 +17,17 @@ impl TaskService {
         let mut tick = 0_u32;
         loop {
             if let Err(error) = self.store.checkpoint().await {
-                tracing::warn!("the journal could not be moved into its file, will try again: {error}");
+                tracing::warn!("the journal could not be checkpointed, will retry: {error}");
             }
             if tick.is_multiple_of(REMOVE_EVERY)
                 && let Err(error) = self.remove_expired().await
             {
-                tracing::warn!("old answers and subscriptions could not be removed, will try again: {error}");
+                tracing::warn!("old answers and subscriptions could not be removed, will retry: {error}");
             }
             if tick.is_multiple_of(REMOVE_TASKS_EVERY)
                 && let Err(error) = self.remove_ended().await
             {
-                tracing::warn!("tasks that ended long ago could not be removed, will try again: {error}");
+                tracing::warn!("old tasks could not be removed, will retry: {error}");
             }
             tick = tick.wrapping_add(1);
             tokio::time::sleep(EVERY).await;
@@ -45,6 +45,7 @@ impl TaskService {
         let now = self.clock.now_ms();
         let removed = self.store.remove_ended(now - self.retention_ms).await?;
         let told_before = (now - self.retention_ms, now - STUB_MS);
+        self.store.remove_places(now - self.retention_ms).await?;
         self.store.remove_stubs(told_before.0.max(told_before.1), told_before.1).await?;
         self.metrics.open.set(self.store.open_tasks().await?);
         self.metrics.relays_waiting.set(self.store.outbox.count().await?);

@@ -1,7 +1,10 @@
 //! What the service does by itself.
 
 mod maintenance;
+mod old_content;
 mod timers;
+
+pub(super) use old_content::WaitingForSpace;
 
 use std::pin::Pin;
 

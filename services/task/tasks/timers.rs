@@ -20,7 +20,7 @@ impl TaskService {
                 Ok(found) if found == MOST as usize => continue,
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!("tasks whose time is over could not be ended, will try again: {error}");
+                    tracing::warn!("timed-out tasks could not be ended, will retry: {error}");
                 }
             }
             tokio::time::sleep(EVERY).await;

@@ -38,7 +38,10 @@ impl Forwarder for TestLinks {
                 return Err(RpcError::plain(codes::FEDERATION_UNREACHABLE));
             }
             if let Some(reason) = *self.refused.lock() {
-                return Err(RpcError::plain(codes::FEDERATION_REFUSED).with("reason", reason));
+                let unreachable = reason.starts_with("domain_");
+                let code =
+                    if unreachable { codes::FEDERATION_UNREACHABLE } else { codes::FEDERATION_REFUSED };
+                return Err(RpcError::plain(code).with("reason", reason));
             }
             let mesh = self.to.lock().get(&issuer).cloned();
             let mesh = mesh.ok_or_else(|| RpcError::plain(codes::FEDERATION_UNREACHABLE))?;
@@ -70,6 +73,7 @@ fn foreign(issuer: &str, aid: Aid, device: DeviceId, slot: SlotId) -> Caller {
         connection: 0,
         address: [0, 0, 0, 0].into(),
         connected_at_ms: 0,
+        network: None,
         generation: Generation::default(),
         trace: None,
     };

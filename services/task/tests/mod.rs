@@ -1,6 +1,7 @@
 //! The service alone, on either engine, through its methods; its tasks are run by hand.
 
 mod access;
+mod agent_removal;
 mod artifacts;
 mod events;
 mod federation;
@@ -8,6 +9,7 @@ mod grid;
 mod invariants;
 mod limits;
 mod list;
+mod old_content;
 mod reading;
 mod repeats;
 mod subscriptions;
@@ -17,7 +19,8 @@ mod two;
 
 use super::*;
 use kernel::{
-    Aid, Audience, Caller, CallingAgent, Delivery, DeviceId, Event, PresentSession, RpcError, SlotId,
+    AgentRemoval, Aid, Audience, Caller, CallingAgent, Delivery, DeviceId, Event, PresentSession, RpcError,
+    SlotId,
 };
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
@@ -39,6 +42,12 @@ struct Cast {
     dave: TestAgent,
 }
 
+/// The service with its methods, and none of its tasks.
+fn alone(service: &Arc<TaskService>) -> Service {
+    let removal = AgentRemoval::nothing_kept("a test removes it by itself");
+    Service::new(&["task"], rpc(service.clone()), removal)
+}
+
 impl TestTasks {
     async fn open() -> TestTasks {
         TestTasks::with(Settings::default()).await
@@ -50,7 +59,7 @@ impl TestTasks {
 
     async fn of(test: TestWorld, settings: Settings) -> TestTasks {
         let service = TaskService::open(&test.world, &settings).await.unwrap();
-        test.world.add(Service::new(&["task"], rpc(service.clone())));
+        test.world.add(alone(&service));
         TestTasks { test, service }
     }
 

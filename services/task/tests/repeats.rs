@@ -225,3 +225,24 @@ impl TestTasks {
         sqlx::query_scalar(statement).bind(key).fetch_one(&mut *tx).await.unwrap()
     }
 }
+
+#[tokio::test]
+async fn calls_without_an_effect_store_nothing_whatever_their_request_ids_are() {
+    let tasks = TestTasks::open().await;
+    let cast = tasks.cast().await;
+    let task = tasks.working(&cast).await;
+    let add = |request: String| {
+        let artifact = json!({ "id": "a", "type": "text", "content": "x" });
+        json!({ "task_id": task, "artifact": artifact, "request_id": request })
+    };
+    for n in 0..20 {
+        let added = tasks.ok(&cast.bob, "add_artifact", add(format!("r{n}"))).await;
+        assert_eq!(added["version"], 3, "{n}");
+    }
+    let answers: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM task_answer")
+        .fetch_one(tasks.service.store.db().read())
+        .await
+        .unwrap();
+    assert_eq!(answers, 1, "nobody pays for the others");
+    assert_eq!(tasks.ok(&cast.bob, "add_artifact", add("r0".to_owned())).await["version"], 3);
+}

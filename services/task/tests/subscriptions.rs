@@ -103,7 +103,7 @@ async fn a_subscription_lasts_across_connections_and_restarts() {
     drop(service);
     let test = test.restart().await;
     let service = TaskService::open(&test.world, &Settings::default()).await.unwrap();
-    test.world.add(Service::new(&["task"], rpc(service.clone())));
+    test.world.add(alone(&service));
     let seen = test.events.clone();
     test.world.bus.listen(move |event| seen.lock().push(event.clone()));
     let tasks = TestTasks { test, service };

@@ -10,6 +10,9 @@ use jwt::verify as verify_token;
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
+/// What the server parses as a range of addresses.
+type Network = String;
+
 static KEY: LazyLock<PublicKey> = LazyLock::new(|| Key::generate(Curve::P256).public());
 
 fuzz_target!(|text: &str| {

@@ -181,3 +181,36 @@ async fn what_is_no_echo_is_left_alone() {
     }
     assert_eq!(ask(&bob, "message.pull", json!({})).await["count"], 6);
 }
+
+/// fastaun 0.2.20 decrypts what has no flag, and hands on ciphertext that is flagged as not encrypted.
+#[tokio::test]
+async fn only_what_may_not_be_an_envelope_is_flagged_as_not_encrypted() {
+    let server = TestServer::shared().await;
+    let (alice, bob) = two(&server).await;
+    for (payload, encrypted, flag) in [
+        (r#"{"type":"text","text":"hello"}"#, false, json!(false)),
+        (r#"{"text":"no type"}"#, false, json!(false)),
+        (r#"{"type":7}"#, false, json!(false)),
+        (
+            r#"{"type":"text","text":"about \"e2ee.encrypted\"","about":{"type":"e2ee.encrypted"}}"#,
+            false,
+            json!(false),
+        ),
+        (r#"{"type":"xe2ee.encrypted"}"#, false, json!(false)),
+        (r#"{"type":"text"}"#, true, json!(true)),
+        (r#"{"type":"e2ee.encrypted","ciphertext":"x"}"#, true, json!(true)),
+        (r#"{"type":"e2ee.encrypted","ciphertext":"x"}"#, false, Value::Null),
+        (r#"{"ciphertext":"x","type":"e2ee.group_key_request"}"#, false, Value::Null),
+        (r#"{"type":"\u0065\u0032ee.encrypted"}"#, false, Value::Null),
+        (r#"{"\u0074ype":"e2ee\u002eencrypted"}"#, false, Value::Null),
+    ] {
+        for ttl in [None, Some(60)] {
+            let more = ttl.map_or(String::new(), |ttl| format!(r#","ttl":{ttl}"#));
+            let params =
+                format!(r#"{{"to":"{}","payload":{payload},"encrypted":{encrypted}{more}}}"#, bob.aid());
+            alice.call_text("message.send", &params).await;
+            let event = received(&bob).await;
+            assert_eq!(event["encrypted"], flag, "{params}: {event}");
+        }
+    }
+}

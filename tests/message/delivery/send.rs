@@ -22,6 +22,8 @@ async fn a_message_arrives_with_everything_its_reader_needs() {
     assert!((before..=now_ms()).contains(&time), "milliseconds of the server: {sent}");
 
     let event = received(&bob).await;
+    assert_eq!(event["encrypted"], false, "as the seed has it: {event}");
+    assert!(rows(&pull(&bob).await)[0].get("encrypted").is_none(), "in a page only where it is true");
     for row in [&event, &rows(&pull(&bob).await)[0]] {
         assert_eq!(row["message_id"], "m-1");
         assert_eq!(row["seq"], 1);
@@ -30,7 +32,6 @@ async fn a_message_arrives_with_everything_its_reader_needs() {
         assert_eq!(row["payload"], json!({ "type": "text", "text": "hello" }));
         assert_eq!(row["delivery_mode"], "fanout");
         assert_eq!((&row["device_id"], &row["sender_device_id"]), (&json!("laptop"), &json!("laptop")));
-        assert!(row.get("encrypted").is_none_or(|encrypted| encrypted == false), "{row}");
         assert!(
             row.get("slot_id").is_none() && row.get("target_device_id").is_none(),
             "clients filter by these: {row}"

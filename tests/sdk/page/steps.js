@@ -4,6 +4,7 @@
 import { Agent } from "./agent.js";
 import { within } from "./connection.js";
 import { sha256, utf8 } from "./der.js";
+import { check, json, runAll, same } from "./report.js";
 
 const { issuer, port } = Object.fromEntries(new URLSearchParams(location.search));
 const host = name => `https://${name}.${issuer}${port === "443" ? "" : `:${port}`}`;
@@ -149,28 +150,4 @@ const steps = {
     },
 };
 
-for (const [step, run] of Object.entries(steps)) {
-    const began = performance.now();
-    const error = await run().then(() => null, failure => String(failure));
-    await report({ step, error, ms: Math.round(performance.now() - began) });
-}
-await report({ done: true });
-
-function report(what) {
-    return fetch("/report", { method: "POST", body: JSON.stringify(what) });
-}
-
-async function json(url) {
-    const answer = await within(url, fetch(url));
-    same(answer.status, 200, url);
-    return answer.json();
-}
-
-function check(holds, otherwise) {
-    if (!holds) throw new Error(otherwise);
-}
-
-function same(found, expected, what) {
-    const [a, b] = [JSON.stringify(found), JSON.stringify(expected)];
-    check(a === b, `${what}: ${a} instead of ${b}`);
-}
+await runAll(steps);

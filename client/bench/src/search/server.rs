@@ -48,10 +48,31 @@ pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<
     let server = BenchServer::aund_with(&Build::this()?, &folder, None, &config).await?;
     let endpoint = server.endpoint(Transport::Plain);
     let agents = register_agents(endpoint, agents).await?;
+    report.add(memory(&server, endpoint, &agents[0]).await?);
     publish_all(endpoint, &agents).await?;
     report.add(publish_to_found(endpoint, &agents).await?);
     report.add(queries(plan, &server, &agents).await?);
     Ok(())
+}
+
+/// With a directory that has had no Chinese text, and after the first: that loads a dictionary.
+async fn memory(
+    server: &BenchServer,
+    endpoint: &BenchEndpoint,
+    agent: &LoggedInAgent,
+) -> anyhow::Result<Measurement> {
+    let mut session = BenchSocket::connect(endpoint, &agent.token, 0, 0).await?;
+    let mut after = async |question: &str| {
+        session.call("search.query", json!({ "q": question })).await?;
+        server.own_memory_kib()
+    };
+    let (without, with) = (after("weather forecast").await?, after("今天天气怎么样").await?);
+    let one =
+        |unit, value: f64| ReportedFigure::new(unit, SampleSeries { ours: vec![value], raw: Vec::new() });
+    Ok(Measurement {
+        title: "own memory of the server, before and after its first Chinese text".to_owned(),
+        lines: vec![one("without Chinese, KiB", without), one("with Chinese, KiB", with)],
+    })
 }
 
 async fn publish_all(endpoint: &BenchEndpoint, agents: &[LoggedInAgent]) -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 mod asking;
 mod while_full;
 
-pub(crate) use asking::{AskingArgs, chosen};
+pub(crate) use asking::{AskingArgs, ReadingArgs, chosen};
 
 use crate::show::Show;
 use anyhow::Context as _;
@@ -11,6 +11,7 @@ use clap::Args;
 use client::{
     Aid, Client, Error, GatewayDialer, GatewayUrl, Home, LocalAgent, SessionKind, SessionOptions, TrustedRoot,
 };
+use manifest::Language;
 use serde_json::{Value, json};
 use std::env;
 use std::path::PathBuf;
@@ -26,13 +27,13 @@ pub(crate) struct AgentArgs {
     /// HOST:PORT or wss://HOST:PORT/aun [default: where the agent registered, else 127.0.0.1:20001]
     #[arg(long, value_name = "HOST:PORT")]
     pub gateway: Option<GatewayUrl>,
-    /// The domain of a NAME without one [default: the server's own]
+    /// The domain of names without one [default: the server's]
     #[arg(long, value_name = "DOMAIN")]
     pub issuer: Option<String>,
-    /// Trust the servers of this root certificate [default: ./data/pki/root.crt, else on first use]
+    /// The server's root certificate [default: ./data/pki/root.crt, else trusted on first use]
     #[arg(long, value_name = "FILE")]
     pub root: Option<PathBuf>,
-    /// The folder of agents [default: ~/.aund]
+    /// The folder with your agents [default: ~/.aund]
     #[arg(long, value_name = "DIR")]
     pub home: Option<PathBuf>,
     /// Print JSON for programs
@@ -52,7 +53,7 @@ impl AgentArgs {
         if let Some(home) = &self.home {
             return Ok(Home::new(home.clone()));
         }
-        let user = environment("HOME").context("HOME is not set: say --home DIR")?;
+        let user = environment("HOME").context("HOME is not set: use --home DIR")?;
         Ok(Home::new(PathBuf::from(user).join(".aund")))
     }
 
@@ -60,7 +61,7 @@ impl AgentArgs {
     pub fn agent(&self, home: &Home, name: &str) -> anyhow::Result<LocalAgent> {
         home.find(name, self.issuer.as_deref())?.with_context(|| {
             format!(
-                "the agent {name} was not found in {}: make it with aund register {name}",
+                "the agent {name} was not found in {}: create it with aund register {name}",
                 home.path().display()
             )
         })
@@ -103,7 +104,10 @@ impl AgentArgs {
     pub fn no_session(&self, home: &Home, agent: &LocalAgent, error: Error) -> anyhow::Error {
         // The answer of a server that was set up anew and does not know this agent.
         if matches!(error.code(), Some(4001 | -32002)) {
-            let sentence = format!("{0} cannot log in, try aund register {0}", agent.aid);
+            let sentence = format!(
+                "the server does not accept {0}: if its data was deleted, run aund register {0} again",
+                agent.aid
+            );
             return anyhow::Error::from(error).context(sentence);
         }
         self.explained(home, error.into())
@@ -114,7 +118,8 @@ impl AgentArgs {
         match error.downcast_ref::<Error>() {
             Some(Error::Untrusted { root, .. }) if root.starts_with(home.path()) => {
                 let file = root.display();
-                let sentence = format!("the server has changed; if it was set up anew, remove {file}");
+                let sentence =
+                    format!("the server has another root certificate; if you set it up again, remove {file}");
                 error.context(sentence)
             }
             _ => error,
@@ -134,7 +139,8 @@ impl AgentArgs {
         };
         if root.first_use {
             let (address, file) = (gateway.host_and_port(), root.file.display());
-            self.show().note(&format!("trusting the root of {address} from now on, it is kept in {file}"));
+            self.show()
+                .note(&format!("trusting the root certificate of {address} on first use; stored in {file}"));
         }
         Ok(GatewayDialer::new(gateway, &root)?)
     }
@@ -164,11 +170,20 @@ pub(crate) fn result(answer: Result<Value, Error>, show: Show) -> anyhow::Result
 pub(crate) async fn issuer_of(dialer: &GatewayDialer) -> anyhow::Result<String> {
     let document: Value = serde_json::from_str(&dialer.get("/.well-known/aun-gateway").await?)?;
     let issuer =
-        document["issuer"].as_str().context("the server does not say its domain: say --issuer DOMAIN")?;
+        document["issuer"].as_str().context("the server does not say its domain: use --issuer DOMAIN")?;
     Ok(issuer.to_owned())
 }
 
-#[expect(clippy::disallowed_methods, reason = "HOME and NO_COLOR are the user's, and not settings")]
+/// The language of the person at the terminal, by the first of these that is set, as for other programs.
+pub(crate) fn language() -> Language {
+    let locale = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(environment);
+    Language::of_locale(&locale.unwrap_or_default().to_string_lossy())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "HOME, NO_COLOR and the locale are the user's, and not settings"
+)]
 fn environment(name: &str) -> Option<std::ffi::OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }

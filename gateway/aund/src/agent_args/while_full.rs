@@ -65,7 +65,7 @@ impl AgentArgs {
         connection.close().await;
         match answer {
             Err(error) if is_full(&error) => {
-                let sentence = format!("{method} may have taken effect, and was not repeated");
+                let sentence = format!("{method} may have taken effect; it was not repeated");
                 Err(full(agent, error).context(sentence))
             }
             answer => Ok(answer),
@@ -92,8 +92,7 @@ impl AgentArgs {
 
 /// The sentence for it, when the attempts are used up.
 fn full(agent: &LocalAgent, error: Error) -> anyhow::Error {
-    let sentence =
-        format!("{} runs too many commands at once, try again when some of them have ended", agent.aid);
+    let sentence = format!("{} has too many commands running: try again when some have ended", agent.aid);
     anyhow::Error::from(error).context(sentence)
 }
 

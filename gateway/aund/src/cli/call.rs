@@ -6,11 +6,11 @@ use serde_json::Value;
 
 #[derive(Args)]
 pub(super) struct CallCommand {
-    /// Who calls: an agent of this machine
+    /// The agent that calls: one of this machine
     name: String,
-    /// What is called, such as meta.ping; aund schema prints them all
+    /// The method, such as meta.ping; aund schema lists all of them
     method: String,
-    /// Its parameters
+    /// The parameters, as a JSON object
     #[arg(value_name = "JSON", default_value = "{}", value_parser = params)]
     params: Value,
     #[command(flatten)]
@@ -44,8 +44,8 @@ fn may_repeat(method: &str, params: &Value) -> bool {
 fn params(text: &str) -> Result<Value, String> {
     match serde_json::from_str(text) {
         Ok(params @ Value::Object(_)) => Ok(params),
-        Ok(_) => Err("parameters are an object, such as {\"seq\":1}".to_owned()),
-        Err(error) => Err(format!("this is not JSON: {error}")),
+        Ok(_) => Err("the parameters must be a JSON object, such as {\"seq\":1}".to_owned()),
+        Err(error) => Err(format!("invalid JSON: {error}")),
     }
 }
 

@@ -36,35 +36,37 @@ pub struct Cli {
 enum Command {
     /// Run the server (the default)
     Serve(ConfigArgs),
-    /// Print the configuration that would be used, and whether it is valid
+    /// Print the effective configuration, or say what is wrong with it
     Check(ConfigArgs),
-    /// Print every method a client can call, as an OpenRPC document
+    /// Print the methods that clients can call, as an OpenRPC document
     Schema {
-        /// Print what is answered over HTTP, as an OpenAPI document
+        /// Print the HTTP routes instead, as an OpenAPI document
         #[arg(long)]
         openapi: bool,
     },
-    /// Print the services of a server, one a line, those that are called before those that call
+    /// Print the services of a server, one per line, in dependency order
     Services,
     /// Show, revoke and export certificates
     Certs(Box<operator::certs::CertsCommand>),
-    /// Check names, ports, clock, files, store and certificates, and say what to do
+    /// Check names, ports, clock, files, store and certificates, and say how to fix what is wrong
     Doctor(ConfigArgs),
-    /// Print the health of the server on a data folder: one line, and an exit code for a supervisor
+    /// Print the health of the server on a data folder as one line, with an exit code for supervisors
     Health(operator::health::HealthCommand),
-    /// Show what a server does: calls, connections, links, events
+    /// Show the calls, connections, links and events of a running server
     Top(operator::top::TopCommand),
+    /// Show how much storage agents use, or change the limit of one
+    Accounts(operator::accounts::AccountsCommand),
     /// Show the peers of this domain, or test the connection to one
     Peers(operator::peers::PeersCommand),
     /// Show two agents exchange messages, and one hire the other, frame by frame
     Demo(demo::DemoCommand),
-    /// Make an agent: a key that stays here, a certificate from the server
+    /// Create an agent: a key that stays on this machine, and a certificate from the server
     Register(register::RegisterCommand),
     #[command(flatten)]
     Service(services::ServiceCommand),
-    /// Call any method as an agent
+    /// Call any method as one of your agents
     Call(call::CallCommand),
-    /// Measure this server beside a raw baseline, in one run
+    /// Compare this server with a raw baseline
     Bench(bench::Args),
     #[command(hide = true)]
     BenchRaw(bench::RawArgs),
@@ -75,25 +77,25 @@ struct ConfigArgs {
     /// Read settings from this file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The domain of the agents of this server [default: agents.localhost]
+    /// The domain of this server's agents [default: agents.localhost]
     #[arg(long, value_name = "DOMAIN")]
     issuer: Option<String>,
-    /// Listen here; plain:ADDR speaks without TLS; may be given more than once [default: 127.0.0.1:20001]
+    /// Listen on this address; plain:ADDR listens without TLS; repeatable [default: 127.0.0.1:20001]
     #[arg(long, value_name = "ADDR")]
     listen: Vec<ListenAddress>,
-    /// Keep keys and data here [default: ./data]
+    /// The folder for keys and data [default: ./data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// sqlite:FOLDER or postgres://… [default: SQLite in the data folder]
     #[arg(long, value_name = "URL")]
     store: Option<String>,
-    /// Where events travel [default: local:]
+    /// How processes exchange events: redis://… or local: for a single process [default: local:]
     #[arg(long, value_name = "URL")]
     bus: Option<String>,
-    /// Run only this service, or the gateway; may be given more than once [default: everything]
+    /// Run only this service, or gateway; repeatable [default: all]
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Reach every name under another domain at this address; may be given more than once
+    /// Connect to this address for every name under another domain; repeatable
     #[arg(long, value_name = "DOMAIN=HOST:PORT")]
     resolve: Vec<ResolveEntry>,
 }
@@ -148,6 +150,7 @@ impl Cli {
             }
             Command::Health(command) => on_runtime(command.run()),
             Command::Top(command) => on_runtime(command.run()),
+            Command::Accounts(command) => on_runtime(command.run()),
             Command::Peers(command) => on_runtime(command.run()),
             Command::Demo(command) => on_runtime(command.run()),
             Command::Register(command) => on_runtime(command.run()),

@@ -9,7 +9,7 @@ use serde_json::json;
 
 #[derive(Args)]
 pub(super) struct RegisterCommand {
-    /// The agent's name, alone or with its domain
+    /// The agent's name, with or without its domain
     name: String,
     #[command(flatten)]
     args: AgentArgs,
@@ -56,7 +56,7 @@ async fn register_new(dialer: &GatewayDialer, agent: LocalAgent) -> anyhow::Resu
     let aid = agent.aid.clone();
     agent.delete()?;
     if code == i64::from(codes::AID_EXISTS.code) {
-        bail!("{aid} belongs to another key already, choose another name ({code})");
+        bail!("{aid} is already registered with another key: choose another name ({code})");
     }
     Err(error.into())
 }

@@ -3,7 +3,7 @@
 use super::markdown;
 use crate::services;
 use gateway::telemetry::Metrics;
-use kernel::{StoreUrl, Task, World};
+use kernel::{DiskReading, StoreUrl, Task, World};
 use std::collections::BTreeMap;
 
 /// The table of the reference.
@@ -83,7 +83,8 @@ async fn printed() -> String {
         tokio::task::yield_now().await;
     }
     world.stores.tally("message").set_unindexed(|| 0);
-    let metrics = Metrics::of(&world.stores, &world.tasks, &world.metrics);
+    world.disk.set(DiskReading::of_disk(0, 0));
+    let metrics = Metrics::of(&world);
     metrics.closed(1012);
     metrics.refused("sockets");
     metrics.http("health", 200);

@@ -105,6 +105,7 @@ fn open_as(
         connection: connection.id,
         address,
         connected_at_ms: 1,
+        network: None,
         generation,
         trace: None,
     };

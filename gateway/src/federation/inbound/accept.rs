@@ -96,7 +96,8 @@ impl Federation {
                 "{} has {} links already, the most it may have",
                 peer.issuer, self.config.federation.links_per_peer
             );
-            return Err(refused("links", sentence));
+            // One of them ends, sooner or later.
+            return Err(refused("links", sentence).with("retryable", true));
         }
         let limits = LinkLimits {
             max_frame_bytes: self.config.limits.frame_bytes,

@@ -31,6 +31,7 @@ impl ForeignCaller {
                     connection: 0,
                     address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
                     connected_at_ms: 0,
+                    network: None,
                     generation: Generation::default(),
                     trace: None,
                 }))

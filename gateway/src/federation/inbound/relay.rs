@@ -124,7 +124,7 @@ impl Federation {
 
     fn check_shape(&self, relay: &Relay<'_>) -> Result<(), RpcError> {
         if relay.hop != 1 {
-            return Err(refused("hop", "hop must be 1: nothing is relayed twice"));
+            return Err(refused("hop", "hop must be 1: relays are not forwarded"));
         }
         check_depth(relay.depth)?;
         let size = |part: Option<&RawValue>| part.map_or(0, |part| part.get().len());

@@ -1,12 +1,12 @@
 //! Dialling another domain: its gateway is discovered and connected over TLS, and both prove which domain they are of.
 
 use super::open_links::OpenLink;
-use crate::federation::Federation;
 use crate::federation::discovery::PeerGatewayUrl;
 use crate::federation::discovery::fetch;
 use crate::federation::errors::{DialPhase, LinkFailure, read_error};
 use crate::federation::trust::{PeerGateway, PeerRoot};
 use crate::federation::wire::hello::{HelloParams, LinkLimits, Welcome};
+use crate::federation::{Federation, resolve};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::Deserialize;
 use serde_json::json;
@@ -54,10 +54,14 @@ pub async fn dial(fed: &Federation, issuer: &str) -> Result<DialledLink, LinkFai
     let deadline = Instant::now() + DIAL_TIMEOUT;
     // The operator may have added a root since; without it the peer would not be trusted.
     let _ = timeout(TRUST_TIMEOUT, fed.trust.refresh()).await;
+    check_trust(fed, issuer, deadline).await?;
     let urls = timeout_at(deadline, fed.peers.discovery.find(fed, issuer))
         .await
-        .unwrap_or_else(|_| Err(format!("the discovery of the gateway of {issuer} timed out")))
-        .map_err(|sentence| LinkFailure::new(DialPhase::Discover, "discovery_failed", sentence))?;
+        .unwrap_or_else(|_| Err(format!("the discovery of the gateway of {issuer} timed out")));
+    let urls = match urls {
+        Ok(urls) => urls,
+        Err(sentence) => return Err(undiscovered(fed, issuer, sentence, deadline).await),
+    };
     let mut failure =
         LinkFailure::new(DialPhase::Discover, "discovery_failed", "its well-known document names no gateway");
     for url in urls {
@@ -68,6 +72,29 @@ pub async fn dial(fed: &Federation, issuer: &str) -> Result<DialledLink, LinkFai
     }
     fed.peers.discovery.expire(issuer);
     Err(failure)
+}
+
+/// Without a root that is trusted for it, no gateway can prove that it is of this domain: it is not connected to. A name that
+/// leads nowhere is told apart, because it is probably misspelled.
+pub async fn check_trust(fed: &Federation, issuer: &str, deadline: Instant) -> Result<(), LinkFailure> {
+    if !fed.trust.roots_for(issuer).is_empty() {
+        return Ok(());
+    }
+    let untrusted = LinkFailure::untrusted(issuer);
+    Err(unknown(fed, issuer, deadline).await.unwrap_or(untrusted))
+}
+
+/// Why a domain was not discovered.
+async fn undiscovered(fed: &Federation, issuer: &str, sentence: String, deadline: Instant) -> LinkFailure {
+    let failure = LinkFailure::new(DialPhase::Discover, "discovery_failed", sentence);
+    unknown(fed, issuer, deadline).await.unwrap_or(failure)
+}
+
+/// The failure where the name of a domain leads nowhere, as far as that is known in time.
+async fn unknown(fed: &Federation, issuer: &str, deadline: Instant) -> Option<LinkFailure> {
+    let asked = timeout_at(deadline, resolve::leads_nowhere(&fed.config.federation, issuer)).await;
+    let sentence = format!("{}; is the name of the domain right?", resolve::NOWHERE);
+    asked.unwrap_or(false).then(|| LinkFailure::new(DialPhase::Discover, "domain_unknown", sentence))
 }
 
 /// One gateway, from its address to its welcome.
@@ -190,7 +217,7 @@ async fn say_hello(
     let text = next_text(socket).await?;
     let answer: HelloFrame<'_> = serde_json::from_str(&text).map_err(|_| malformed())?;
     if let Some(error) = answer.error.and_then(read_error) {
-        return Err(failed("hello_refused", format!("its gateway refused our hello: {error}")));
+        return Err(LinkFailure::hello_refused(fed.issuer(), &error));
     }
     let ours = answer.id.is_some_and(|id| id.get() == "1");
     let welcome = answer.result.filter(|_| ours).and_then(|result| serde_json::from_str(result.get()).ok());
@@ -211,9 +238,10 @@ async fn next_text(socket: &mut PeerSocket) -> Result<String, LinkFailure> {
             Some(Ok(Message::Text(text))) => return Ok(text.to_string()),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
             Some(Err(error)) => return Err(broken(&error)),
+            // It may be stopping; a gateway that refuses says so.
             Some(Ok(_)) | None => {
                 let sentence = "its gateway closed the connection before its welcome";
-                return Err(LinkFailure::new(DialPhase::Hello, "hello_refused", sentence));
+                return Err(LinkFailure::new(DialPhase::Hello, "connect_failed", sentence));
             }
         }
     }

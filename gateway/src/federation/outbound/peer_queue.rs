@@ -248,7 +248,7 @@ impl PeerQueue {
             tracing::warn!(
                 peer.issuer = %self.issuer(),
                 retry_in_ms = wait.map_or(0, |wait| wait.as_millis()),
-                "{} cannot be reached: {}", self.issuer(), failure.sentence
+                "{}", failure.about(self.issuer())
             );
         }
         for mut relay in waiting {

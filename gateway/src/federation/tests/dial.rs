@@ -11,11 +11,24 @@ use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The error of a call that cannot get a link, and the phase in it.
+/// The error of a call that cannot get a link now, and the phase in it.
 pub async fn fails(domains: &TwoDomains) -> (RpcError, String) {
+    let (error, phase) = fails_with(domains, -32010).await;
+    assert_eq!(error.data("retryable"), Some(&json!(true)), "{error}");
+    (error, phase)
+}
+
+/// The error of a call that gets no link until somebody does something about it, and the phase in it.
+pub async fn fails_for_good(domains: &TwoDomains, code: i32) -> (RpcError, String) {
+    let (error, phase) = fails_with(domains, code).await;
+    assert_eq!(error.data("retryable"), Some(&json!(false)), "{error}");
+    assert_eq!(error.data("retry_after_ms"), None, "{error}");
+    (error, phase)
+}
+
+async fn fails_with(domains: &TwoDomains, code: i32) -> (RpcError, String) {
     let error = domains.send("r1").await.unwrap().unwrap_err();
-    assert_eq!(error.code(), -32010, "{error}");
-    assert_eq!(error.data("retryable"), Some(&json!(true)));
+    assert_eq!(error.code(), code, "{error}");
     assert_eq!(error.data("target_issuer"), Some(&json!(THEIRS)));
     let phase = error.data("phase").and_then(Value::as_str).unwrap().to_owned();
     (error, phase)
@@ -158,7 +171,7 @@ async fn nothing_is_sent_to_a_gateway_with_an_invalid_welcome() {
     for (n, change) in changes.into_iter().enumerate() {
         let domains = TwoDomains::new().await;
         *domains.remote.welcome.lock() = Box::new(change);
-        let (error, phase) = fails(&domains).await;
+        let (error, phase) = fails_for_good(&domains, -32010).await;
         assert_eq!((code_and_reason(&error).1, phase.as_str()), ("hello_invalid", "hello"), "{n}: {error}");
         assert!(domains.accepted_link().await.next().await.is_none(), "{n}: nothing was sent");
     }
@@ -169,8 +182,10 @@ async fn a_refused_hello_is_a_hello_failure() {
     let domains = TwoDomains::new().await;
     domains.remote.ca.trusted.lock().remove(0);
     domains.remote.fed.trust.refresh().await.unwrap();
-    let (error, phase) = fails(&domains).await;
+    let (error, phase) = fails_for_good(&domains, -32012).await;
     assert_eq!((code_and_reason(&error).1, phase.as_str()), ("hello_refused", "hello"), "{error}");
+    assert!(error.to_string().contains(&format!("its operator has to accept {OURS}")), "{error}");
+    assert!(error.data("remote").is_some_and(|remote| remote["code"].is_number()), "{error}");
 }
 
 #[tokio::test]
@@ -185,7 +200,8 @@ async fn the_number_of_peers_is_bounded_and_idle_ones_are_removed() {
     call.await.unwrap().unwrap();
     drop(link);
     domains.until(|peer| peer.outbound == OutboundState::Idle).await;
-    let other = domains.relay_to("other.invalid", relay("send", "r2", json!({}))).await;
-    assert_eq!(code_and_reason(&other.unwrap_err()), (-32010, "discovery_failed"));
+    let other = domains.relay_to("other.invalid", relay("send", "r2", json!({}))).await.unwrap_err();
+    // Where no resolver answers it is not known that there is no such name.
+    assert!(matches!(code_and_reason(&other), (-32010, "domain_unknown" | "discovery_failed")), "{other}");
     assert_eq!(domains.peers().list().len(), 1);
 }

@@ -52,7 +52,8 @@ async fn a_call_of_a_service_is_relayed_unchanged() {
 #[tokio::test]
 async fn only_services_may_call_other_domains() {
     let domains = TwoDomains::new().await;
-    for caller in [Caller::Unauthenticated, Caller::Operator, Caller::service("auth"), Caller::service("ca")]
+    for caller in
+        [Caller::Unauthenticated(None), Caller::Operator, Caller::service("auth"), Caller::service("ca")]
     {
         let shown = format!("{caller:?}");
         assert_eq!(refused(&domains, caller, json!({})).await.code(), -32004, "{shown}");

@@ -1,7 +1,7 @@
 //! What another domain answers about the certificate of its gateway, which roots are trusted for it, and which key its
 //! authority had before.
 
-use super::dial::fails;
+use super::dial::{fails, fails_for_good};
 use super::link::code_and_reason;
 use super::support::remote_gateway::good_http;
 use super::support::test_ca::TestCa;
@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{OcspStatus, Reason, Revoked};
 use serde_json::json;
+use std::sync::atomic::Ordering;
 
 /// The OCSP answer and the list of a domain, where it has them.
 type StatusAnswers = (Option<String>, Option<String>);
@@ -68,7 +69,10 @@ async fn a_certificate_that_its_domain_does_not_stand_by_is_refused() {
         let domains = TwoDomains::new().await;
         let (status, list) = answers(&domains);
         answer_status(&domains, status, list);
-        let (error, phase) = fails(&domains).await;
+        let (error, phase) = match *reason {
+            "status_unverified" => fails(&domains).await,
+            _ => fails_for_good(&domains, -32010).await,
+        };
         assert_eq!((code_and_reason(&error).1, phase.as_str()), (*reason, "hello"), "{n}: {error}");
     }
 }
@@ -102,10 +106,11 @@ async fn an_authority_with_another_key_than_before_is_refused_until_the_pin_is_g
 }
 
 #[tokio::test]
-async fn a_domain_that_no_root_is_trusted_for_is_not_believed_in_tls() {
+async fn a_domain_that_no_root_is_trusted_for_is_not_even_connected_to() {
     let domains = TwoDomains::new().await;
     *domains.our_ca.domains.lock() = Some(vec!["third.example".to_owned()]);
-    let (error, phase) = fails(&domains).await;
-    assert_eq!(phase, "discover");
-    assert!(error.to_string().contains(&format!("no root is trusted for {THEIRS}")), "{error}");
+    let (error, phase) = fails_for_good(&domains, -32010).await;
+    assert_eq!((code_and_reason(&error).1, phase.as_str()), ("domain_untrusted", "discover"), "{error}");
+    assert!(error.to_string().starts_with(&format!("{THEIRS} is not trusted: add its root")), "{error}");
+    assert_eq!(domains.remote.connections.load(Ordering::SeqCst), 0);
 }

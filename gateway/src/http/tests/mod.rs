@@ -49,6 +49,7 @@ const fn prefix(path: &'static str) -> HttpPrefix {
         rate: None,
         body_bytes: 0,
         streams: false,
+        stores: true,
         cors: true,
         envelope: &PLAIN,
     }
@@ -184,7 +185,7 @@ async fn what_only_the_gateway_says_is_removed_from_what_a_client_sent() {
         let headers: Vec<(String, String)> =
             serde_json::from_str(&text(server.send(forged).await).await).unwrap();
         let internal: Vec<_> = headers.iter().filter(|(name, _)| name.starts_with("x-aund-")).collect();
-        assert_eq!(internal, [&(CALLER.to_owned(), "\"unauthenticated\"".to_owned())]);
+        assert_eq!(internal, [&(CALLER.to_owned(), r#"{"unauthenticated":"127.0.0.1"}"#.to_owned())]);
         assert!(headers.contains(&("x-other".to_owned(), "1".to_owned())), "{headers:?}");
     }
 }
@@ -221,7 +222,10 @@ async fn on_an_open_path_a_token_that_is_not_valid_is_as_good_as_none_and_never_
         let answer = server.send(request.body(Body::empty()).unwrap()).await;
         let headers: Vec<(String, String)> = serde_json::from_str(&text(answer).await).unwrap();
         assert!(!headers.iter().any(|(name, _)| name == "authorization"), "{headers:?}");
-        assert!(headers.contains(&(CALLER.to_owned(), "\"unauthenticated\"".to_owned())), "{headers:?}");
+        assert!(
+            headers.contains(&(CALLER.to_owned(), r#"{"unauthenticated":"127.0.0.1"}"#.to_owned())),
+            "{headers:?}"
+        );
     }
 }
 
@@ -277,7 +281,7 @@ async fn a_process_that_is_not_the_gateway_may_not_speak_for_an_agent() {
         remote.send(request.body(Body::empty()).unwrap()).await.unwrap().status().as_u16()
     };
     assert_eq!(send(Some(&Caller::Operator)).await, 403);
-    assert_eq!(send(Some(&Caller::Unauthenticated)).await, 403);
+    assert_eq!(send(Some(&Caller::Unauthenticated(None))).await, 403);
     assert_eq!(send(Some(&Caller::service("gateway"))).await, 403);
     assert_eq!(send(None).await, 403);
     assert_eq!(send(Some(&Caller::service("message"))).await, 200, "for itself it may");

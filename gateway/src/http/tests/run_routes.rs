@@ -250,7 +250,7 @@ async fn server() -> StreamingServer {
     let config = Config::parse(&settings, &crate::config::test_services()).unwrap();
     let world = World::local(&config.issuer, Path::new("unused"), config.store_url().unwrap());
     world.mesh.add_remote(SERVICE, Arc::new(RunService));
-    world.mesh.add_routes(SERVICE, ServiceRoutes::Local(http::routes_of(router())));
+    world.mesh.add_routes(SERVICE, ServiceRoutes::Local(http::routes_of(router(), &world.disk)));
     let admission = Arc::new(Admission::new(&config, &world));
     StreamingServer::of(config, &world, admission).await
 }

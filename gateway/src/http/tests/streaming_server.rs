@@ -165,7 +165,7 @@ pub(super) async fn dial(context: &Arc<MeshContext>, url: &str) {
 fn add_routes(world: &World, service: &Arc<StreamingService>) {
     let methods = Methods::default();
     world.mesh.add_local(SERVICE, methods.clone());
-    let routes = http::routes_of(service.routes());
+    let routes = http::routes_of(service.routes(), &world.disk);
     world.mesh.add_routes(SERVICE, ServiceRoutes::Local(routes));
 }
 
@@ -182,6 +182,7 @@ impl PlainTokens {
                 device_id: None,
                 slot_id: None,
                 tokens_revoked_at: None,
+                network: None,
             }),
             None => Err(RpcError::plain(codes::TOKEN_INVALID)),
         }

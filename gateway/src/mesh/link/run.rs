@@ -11,6 +11,7 @@ use crate::mesh::wire::{self, MeshFrame};
 use crate::mesh::write_queue::MeshWriteQueue;
 use anyhow::Context as _;
 use kernel::{Backoff, Mesh};
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -93,6 +94,7 @@ impl MeshLink {
             state.sent_sessions = SentSessions::default();
             state.queue = Some(queue.clone());
         }
+        self.turned_off.lock().clear();
         self.open.store(true, Ordering::Release);
         self.metrics.up.set(1);
         context.mesh.touch();
@@ -146,6 +148,11 @@ impl FrameHandler for AnswerHandler<'_> {
                 if let Some(queue) = self.link.state.lock().queue.take() {
                     queue.add_frame(wire::DRAINED);
                 }
+                Ok(())
+            }
+            Ok(MeshFrame::TurnedOff(namespaces)) => {
+                *self.link.turned_off.lock() = namespaces.into_iter().map(Cow::into_owned).collect();
+                self.mesh.touch();
                 Ok(())
             }
             Ok(_) => Err("the answering side sent a frame that only the calling side may send"),

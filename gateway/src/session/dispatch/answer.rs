@@ -1,7 +1,7 @@
 //! How a call ends: it is counted, and its answer is written.
 
 use crate::connection::{Connection, SeriesNumber};
-use crate::delivery::repeatable_number;
+use crate::delivery::series_number;
 use crate::frame;
 use crate::telemetry::{MethodMetrics, Metrics};
 use kernel::{AnswerRef, CallerEvent, RpcError};
@@ -73,10 +73,10 @@ pub(super) struct CallFrames {
     pub after: Option<EventFrame>,
 }
 
-/// An event for the caller, with its number where it may be repeated.
+/// An event for the caller, with its number in a series whose events may be repeated.
 pub(super) struct EventFrame {
     text: String,
-    repeatable: Option<SeriesNumber>,
+    number: Option<SeriesNumber>,
 }
 
 impl CallFrames {
@@ -104,14 +104,14 @@ impl EventFrame {
     fn of(event: &CallerEvent) -> EventFrame {
         EventFrame {
             text: frame::notification(&event.method, event.params.get()),
-            repeatable: repeatable_number(&event.method, &event.params),
+            number: series_number(&event.method, &event.params),
         }
     }
 
     /// Events are for long connections only.
     pub fn push(self, connection: &Connection) {
         if connection.is_long() {
-            connection.push_event(self.text.into(), self.repeatable);
+            connection.push_event(self.text.into(), self.number);
         }
     }
 }

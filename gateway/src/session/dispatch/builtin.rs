@@ -6,6 +6,7 @@ use crate::admission::{Admission, Call, within_agent_rate};
 use crate::connection::{Connection, OpenSession};
 use crate::frame::{self, RpcRequest};
 use crate::gateway::GatewayState;
+use crate::session::greeting::SESSION_ROLE;
 use kernel::{RpcError, codes, read_params};
 use proto_schemas::Request as _;
 use proto_schemas::requests::meta;
@@ -75,7 +76,7 @@ fn status(open: &OpenSession) -> String {
     json!({
         "mode": "gateway",
         "aid": open.session.aid,
-        "role": "user",
+        "role": SESSION_ROLE,
         "connected_at": open.session.connected_at_ms,
         "protocol_version": "1.0",
         "device_id": open.session.device,

@@ -12,7 +12,7 @@ use futures_util::FutureExt as _;
 use kernel::{Answer, Caller, CallingAgent, RpcError, TracedCall, catch_panic_of, codes, timed_out};
 use proto_schemas::requests::ca;
 use proto_schemas::{Method, Request as _};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -141,6 +141,10 @@ async fn call_admitted(
     if method.name == "meta.trust_roots" {
         let roots = gateway.mesh.call(Caller::service("gateway"), ca::GetTrustRoots::METHOD, None).await?;
         return Ok(roots.into());
+    }
+    if method.name == "meta.account" {
+        let account = gateway.agent_account(&open.session.aid).await?;
+        return to_raw_value(&account).map(Into::into).map_err(RpcError::internal);
     }
     let caller = Caller::Agent(CallingAgent { trace, ..open.session.clone() });
     gateway.mesh.begin(caller, method.name, params, gateway.call_timeout())?.await

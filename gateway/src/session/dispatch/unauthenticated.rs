@@ -35,7 +35,7 @@ async fn call_service(
     let call = Call::named(&source, &request.method, request.params.map(Cow::Borrowed));
     let AdmittedCall { method, params, claim } = gateway.admission.admit(call).await?;
     let params = params.map(Cow::into_owned);
-    let outcome = gateway.mesh.call(Caller::Unauthenticated, method.name, params).await;
+    let outcome = gateway.mesh.call(Caller::Unauthenticated(Some(address)), method.name, params).await;
     gateway.admission.ended(&source, method, claim, outcome.as_deref());
     outcome
 }

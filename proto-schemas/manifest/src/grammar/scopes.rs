@@ -2,8 +2,9 @@
 
 use super::members::ObjectCheck;
 use super::names::{is_i18n_key, is_scope_id};
-use crate::model::{Sensitivity, preset_sensitivity};
+use crate::model::Sensitivity;
 use crate::refusal::{Violations, rule};
+use crate::texts::preset_sensitivity;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -53,7 +53,9 @@ fn every_member_has_its_type_and_those_that_are_required_are_there() {
     }
     assert_refused("/tools/0/permission_scope", Value::Null, "required");
     assert_refused("/tools/0/input_schema", Value::Null, "required");
-    assert_refused("/tools/0/input_schema", json!(true), "type");
+    for other in [json!("object"), json!(1), json!([{}])] {
+        assert_refused("/tools/0/input_schema", other, "type");
+    }
     assert_refused("/tools", json!({}), "type");
     assert_refused("/tools/1", json!("x"), "type");
     assert_refused("/capability_flags", Value::Null, "required");
@@ -114,9 +116,73 @@ fn tools_name_their_scope_their_timeout_and_objects() {
     }
     assert_refused("/tools/0/timeout_ms", json!("5000"), "type");
     assert_eq!(parsed(&sample_with("/tools/0/timeout_ms", Value::Null)).tools()[0].timeout_ms, 10_000);
-    assert_refused("/tools/0/input_schema/type", Value::Null, "required");
-    for other in [json!("string"), json!(["object"])] {
-        assert_refused("/tools/0/input_schema/type", other, "value");
+}
+
+#[test]
+fn a_tool_takes_arguments_by_any_schema_that_refers_to_nothing_elsewhere() {
+    for schema in [
+        json!({}),
+        json!(true),
+        json!(false),
+        json!({ "properties": { "path": { "type": "string" } } }),
+        json!({ "type": ["object", "null"] }),
+        json!({ "type": "string" }),
+        json!({ "$ref": "#/$defs/a", "$defs": { "a": { "type": "object" } } }),
+        json!({ "anyOf": [{ "required": ["a"] }, { "required": ["b"] }], "unevaluatedProperties": false }),
+        json!({ "$schema": "https://json-schema.org/draft/2020-12/schema" }),
+    ] {
+        assert_accepted("/tools/0/input_schema", schema);
+    }
+    for (schema, path, rule) in [
+        (json!({ "type": "text" }), "/type", "json_schema"),
+        (json!({ "type": 7 }), "/type", "json_schema"),
+        (json!({ "required": "path" }), "/required", "json_schema"),
+        (json!({ "$ref": "https://www.example.com/schema.json" }), "/$ref", "local_reference"),
+        (json!({ "$schema": "http://json-schema.org/draft-07/schema#" }), "/$schema", "dialect"),
+    ] {
+        let found = flaws(&sample_with("/tools/0/input_schema", schema.clone()));
+        let expected = (format!("/tools/0/input_schema{path}"), rule);
+        assert!(found.contains(&expected), "{schema}: {found:?}");
+    }
+}
+
+#[test]
+fn a_schema_that_no_object_fits_gets_a_warning() {
+    let warned = |schema: &Value| {
+        let manifest = parsed(&sample_with("/tools/0/input_schema", schema.clone()));
+        manifest.warnings().iter().any(|warning| warning.path == "/tools/0/input_schema")
+    };
+    for none in [
+        json!(false),
+        json!({ "type": "string" }),
+        json!({ "type": ["string", "array"] }),
+        json!({ "const": 1 }),
+        json!({ "enum": ["a", 2, null] }),
+        json!({ "not": {} }),
+        json!({ "not": true }),
+        json!({ "not": { "type": "object" } }),
+        json!({ "allOf": [{}, { "type": "null" }] }),
+        json!({ "anyOf": [{ "type": "null" }, false] }),
+        json!({ "oneOf": [{ "type": "null" }] }),
+        json!({ "anyOf": [{ "$ref": "#/$defs/a" }, { "$ref": "#/$defs/a" }], "$defs": { "a": { "type": "null" } } }),
+        json!({ "$ref": "#/$defs/a", "$defs": { "a": { "$ref": "#/$defs/b" }, "b": { "type": "array" } } }),
+    ] {
+        assert!(warned(&none), "{none}");
+    }
+    for some in [
+        json!(true),
+        json!({}),
+        json!({ "type": "object" }),
+        json!({ "type": ["object", "null"] }),
+        json!({ "const": {} }),
+        json!({ "enum": [1, { "a": 1 }] }),
+        json!({ "not": { "type": "string" } }),
+        json!({ "not": { "type": "object", "required": ["a"] } }),
+        json!({ "anyOf": [{ "type": "null" }, {}] }),
+        json!({ "properties": { "a": false }, "additionalProperties": { "type": "string" } }),
+        json!({ "properties": { "a": { "$ref": "#" } } }),
+    ] {
+        assert!(!warned(&some), "{some}");
     }
 }
 

@@ -40,18 +40,13 @@ fn check_name<'m>(tool: &mut ObjectCheck<'m, '_>, names: &mut BTreeSet<&'m str>)
     }
 }
 
-/// The arguments of a tool are an object, and so is every schema of theirs.
+/// Any JSON Schema: whether arguments can fit it is for its author to decide, who is warned where none can.
 fn check_schema(tool: &mut ObjectCheck<'_, '_>, totals: &mut SchemaTotals) {
     let Some(input) = tool.required("input_schema") else { return };
     let (path, found) = tool.inside("input_schema");
-    let Value::Object(members) = input else {
-        found.add(path, rule::TYPE, "input_schema must be an object");
+    if !matches!(input, Value::Object(_) | Value::Bool(_)) {
+        found.add(path, rule::TYPE, "input_schema must be a JSON Schema: an object, or true or false");
         return;
-    };
-    match members.get("type") {
-        Some(Value::String(object)) if object == "object" => {}
-        Some(_) => found.add(format!("{path}/type"), rule::VALUE, "type must be \"object\""),
-        None => found.add(format!("{path}/type"), rule::REQUIRED, "type is missing, it must be \"object\""),
     }
     schema::check(input, &path, totals, found);
 }

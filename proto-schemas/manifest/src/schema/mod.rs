@@ -7,6 +7,7 @@
 mod arguments;
 mod expansion;
 mod limits;
+mod objects;
 mod patterns;
 mod positions;
 mod references;
@@ -16,6 +17,7 @@ mod tests;
 
 use super::refusal::{Violation, Violations, rule};
 pub use arguments::ArgumentValidator;
+pub(crate) use objects::admits_no_object;
 use patterns::PatternParts;
 pub(crate) use references::LocalReferences;
 use serde_json::Value;
@@ -45,8 +47,7 @@ pub(crate) fn check(schema: &Value, path: &str, totals: &mut SchemaTotals, found
     }
 }
 
-/// What keeps a schema from being accepted as the schema of a tool's arguments, or as a part of one: everything but the rule that it
-/// is for an object.
+/// What keeps a schema from being accepted as the schema of a tool's arguments, or as a part of one.
 pub fn schema_violations(schema: &Value) -> Vec<Violation> {
     let mut found = Violations::default();
     check(schema, "", &mut SchemaTotals::default(), &mut found);

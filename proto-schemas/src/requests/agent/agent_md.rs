@@ -45,11 +45,22 @@ impl Request for PutAgentMd {
 }
 
 /// What was stored.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredAgentMdVersion {
     pub aid: Aid,
     pub etag: String,
     pub last_modified: i64,
+    pub warnings: Option<Vec<AgentMdNote>>,
+}
+
+/// Something about a document that is accepted and could be better.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentMdNote {
+    /// A JSON Pointer into the front matter.
+    pub path: String,
+    /// A sentence about it.
+    pub message: String,
 }
 
 /// `agent.delete_agent_md`: remove an agent's agent.md.

@@ -1,5 +1,7 @@
 //! Registered agents: their names, their capability manifests, and where they are told of events.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_with::rust::double_option;
@@ -20,6 +22,7 @@ pub struct Create {
     #[serde(default, with = "double_option")]
     pub capability_manifest: Option<Option<Box<RawValue>>>,
     pub proof: Option<AgentKeyProof>,
+    pub webhook_proof: Option<AgentKeyProof>,
 }
 
 /// How an agent is told of what happens.
@@ -36,7 +39,7 @@ impl Request for Create {
     type Result = CreatedAgentRecord;
 }
 
-/// That the key of an AID agrees to being registered.
+/// That the key of an AID agrees to being registered, or to a webhook for its messages.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentKeyProof {
@@ -54,19 +57,35 @@ pub struct AgentKeyProof {
 pub struct AgentRecord {
     pub id: String,
     pub aid: String,
-    pub owner_id: String,
+    /// Absent for who has no token.
+    pub owner_id: Option<String>,
     pub name: String,
     pub description: Option<String>,
-    pub connection_mode: String,
+    /// Absent for who has no token.
+    pub connection_mode: Option<String>,
+    /// What people are shown of each scope, by its id and the language.
+    pub scope_texts: Option<ScopeTexts>,
     /// In its canonical form, over which its hash is made.
     pub capability_manifest: Option<Box<RawValue>>,
     pub capability_manifest_version: i64,
     pub capability_manifest_hash: Option<String>,
     pub health_check_url: Option<String>,
     pub webhook_url: Option<String>,
+    /// Whether messages are sent there, too.
+    pub webhook_messages: Option<bool>,
     pub webhook_unreachable: Option<bool>,
     pub created_at: String,
     pub updated_at: String,
+}
+
+/// What people are shown of scopes, by their ids, and then by the language.
+pub type ScopeTexts = BTreeMap<String, BTreeMap<String, ScopeText>>;
+
+/// What a person is shown of a scope.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScopeText {
+    pub label: String,
+    pub description: String,
 }
 
 /// A new agent, and the secrets that are shown once.
@@ -135,6 +154,7 @@ pub struct Update {
     pub connection_mode: Option<ConnectionMode>,
     #[serde(default, with = "double_option")]
     pub webhook_url: Option<Option<String>>,
+    pub webhook_proof: Option<AgentKeyProof>,
     #[serde(default, with = "double_option")]
     pub health_check_url: Option<Option<String>>,
     /// As it was written: what it repeats is refused, and so is `null`.
@@ -276,4 +296,26 @@ pub struct WebhookDelivery {
     pub last_error: Option<String>,
     pub created_at: String,
     pub ended_at: Option<String>,
+}
+
+/// `agent.test_webhook`: send a signed request to the webhook of an agent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TestWebhook {
+    pub id: String,
+}
+
+impl Request for TestWebhook {
+    const METHOD: &'static str = "agent.test_webhook";
+    type Result = TestedWebhook;
+}
+
+/// What came back.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TestedWebhook {
+    pub delivery_id: String,
+    pub accepted: bool,
+    pub status: Option<i64>,
+    pub error: Option<String>,
+    pub duration_ms: i64,
 }

@@ -124,6 +124,7 @@ pub struct VerifiedToken {
     pub device_id: Option<String>,
     pub slot_id: Option<String>,
     pub tokens_revoked_at: Option<i64>,
+    pub network: Option<String>,
 }
 
 /// `auth.revoke_tokens`: end every token and every connection of an AID.

@@ -3,9 +3,11 @@
 mod certificates;
 mod connect;
 mod login;
+mod revocation;
 mod signals;
 
 pub use certificates::*;
 pub use connect::*;
 pub use login::*;
+pub use revocation::*;
 pub use signals::*;

@@ -130,32 +130,32 @@ pub struct VerifiedCertificate {
     pub reason: Option<String>,
 }
 
-/// `ca.revoked_agents`: list agents whose certificates are all revoked.
+/// `ca.ended_agents`: list agents whose AID was revoked or whose name lapsed.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RevokedAgents {
+pub struct EndedAgents {
     pub since: i64,
     pub after_aid: Option<String>,
     pub limit: Option<i64>,
 }
 
-impl Request for RevokedAgents {
-    const METHOD: &'static str = "ca.revoked_agents";
-    type Result = RevokedAgentsPage;
+impl Request for EndedAgents {
+    const METHOD: &'static str = "ca.ended_agents";
+    type Result = EndedAgentsPage;
 }
 
-/// Agents whose certificates are all revoked, in the order of their last revocation.
+/// Agents whose AID was revoked or whose name lapsed, in the order in which that came to be.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RevokedAgentsPage {
-    pub agents: Vec<RevokedAgent>,
+pub struct EndedAgentsPage {
+    pub agents: Vec<EndedAgent>,
     pub has_more: bool,
 }
 
-/// An agent without a valid certificate, and since when.
+/// An agent that has no certificate left that it could use or renew, and since when.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RevokedAgent {
+pub struct EndedAgent {
     pub aid: String,
-    pub revoked_at: i64,
+    pub ended_at: i64,
 }
 
 /// `ca.status`: get the number of certificates in each state.

@@ -6,10 +6,12 @@ use serde_with::skip_serializing_none;
 use crate::Request;
 
 /// `h2a.grant`: begin a relation with an agent.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Grant {
     pub agent_id: String,
-    pub granted_scopes: Vec<String>,
+    /// No scopes where it is left out.
+    pub granted_scopes: Option<Vec<String>>,
 }
 
 impl Request for Grant {

@@ -1,5 +1,6 @@
 //! Calls of `task`: work that one agent gives another.
 
+mod account;
 mod acting;
 mod creating;
 mod names;
@@ -7,6 +8,7 @@ mod reading;
 mod relaying;
 mod subscribing;
 
+pub use account::*;
 pub use acting::*;
 pub use creating::*;
 pub use names::*;

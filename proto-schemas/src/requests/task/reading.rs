@@ -46,6 +46,8 @@ pub struct TaskObject {
     pub updated_at: String,
     pub accepted_at: Option<String>,
     pub ended_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_removed: Option<bool>,
     pub home_issuer: String,
 }
 

@@ -77,7 +77,7 @@ async fn the_oldest_rows_of_an_owner_with_too_many_are_given_up_with_a_reason_an
     let given_up = fixture.outbox.entries("m1", "given_up", "z", 10).await.unwrap();
     let shown: Vec<_> =
         given_up.iter().map(|row| (&*row.key, row.attempts, row.reason.as_deref().unwrap())).collect();
-    assert_eq!(shown, [("k1", 1, "too many newer ones of its owner wait")]);
+    assert_eq!(shown, [("k1", 1, "replaced: too many newer ones of its owner are waiting")]);
     let (first, other) = (fixture.state("m1").await, fixture.state("b1").await);
     assert_eq!((first.waiting, first.refused, first.attempts, first.next_try), (1, 1, 0, 0));
     assert_eq!((other.waiting, fixture.outbox.count().await.unwrap()), (1, 4));

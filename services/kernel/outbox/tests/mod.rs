@@ -172,7 +172,11 @@ impl OutboxSender for TestSender {
             }
             Some(TestOutcome::Postpones) => PageOutcome::postponed(Duration::from_secs(1)),
             Some(TestOutcome::Breaks) => {
-                let failure = SendFailure { error: "the link broke".to_owned(), may_have_arrived: true };
+                let failure = SendFailure {
+                    error: "the link broke".to_owned(),
+                    may_have_arrived: true,
+                    retry_in: None,
+                };
                 PageOutcome { failure: Some(failure), ..PageOutcome::default() }
             }
             Some(TestOutcome::Hangs) => std::future::pending().await,

@@ -109,6 +109,15 @@ impl<K: Hash + Eq + Clone, V> BoundedRows<K, V> {
         Some(row.value)
     }
 
+    pub fn remove_key(&mut self, key: &K) {
+        let ids: Vec<u64> =
+            self.keys.get(key).into_iter().flat_map(|rows| rows.rows.keys().copied()).collect();
+        for id in ids {
+            self.remove(key, id);
+        }
+        self.keys.remove(key);
+    }
+
     /// Removes what has expired, and the keys that have no rows.
     pub fn remove_expired(&mut self, now: i64) {
         let expired = |rows: &KeyRows<V>| -> Vec<u64> {
@@ -206,6 +215,17 @@ mod tests {
             bounded.put(&1, 10, cost(owner, 10), value);
         }
         assert_eq!(live(&bounded, 1, 0), "bcd");
+    }
+
+    #[test]
+    fn a_key_that_is_removed_holds_nothing() {
+        let mut bounded = BoundedRows::new(LIMITS);
+        for (key, value) in [(1, 'a'), (1, 'b'), (2, 'c')] {
+            bounded.put(&key, 10, cost(1, 10), value);
+        }
+        bounded.remove_key(&1);
+        assert_eq!((live(&bounded, 1, 0).as_str(), live(&bounded, 2, 0).as_str()), ("", "c"));
+        assert_eq!(bounded.held.total(), 10);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use sqlx::{Any, Transaction};
 use std::sync::Arc;
 
 /// The kind of its lists, as it is stored.
-const LIST: &str = "ring";
+pub(crate) const LIST: &str = "ring";
 
 /// How many agents, or pairs of agents, a choice of connections is remembered for. Forgetting one only means that its next
 /// choice is made afresh.
@@ -99,6 +99,11 @@ impl<T: Clone> QueueMessages<T> {
         let until = now_ms.saturating_add_unsigned(delivery.affinity_ttl_ms);
         choice.affinity.insert(pair, (session.connection, until));
         Some(session)
+    }
+
+    /// What waits for an agent.
+    pub fn remove_agent(&self, aid: &Aid) {
+        self.rows.lock().remove_key(aid);
     }
 
     pub fn remove_expired(&self, now_ms: i64) {

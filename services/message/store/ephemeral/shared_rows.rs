@@ -58,6 +58,18 @@ impl SharedRows {
         Ok(tx)
     }
 
+    /// Removes a list with all of its rows.
+    pub async fn remove_list(&self, list: RowList<'_>) -> sqlx::Result<()> {
+        let mut tx = self.lock(list).await?;
+        for statement in [
+            "DELETE FROM shelf WHERE kind = $1 AND key = $2",
+            "DELETE FROM shelf_dropped WHERE kind = $1 AND key = $2",
+        ] {
+            sqlx::query(statement).bind(list.kind).bind(list.key).execute(&mut *tx).await?;
+        }
+        tx.commit().await
+    }
+
     /// A connection to read with.
     pub async fn reader(&self) -> sqlx::Result<PoolConnection<Any>> {
         self.db.read().acquire().await

@@ -101,6 +101,10 @@ impl<T: Clone> VolatileMessages<T> {
         senders
     }
 
+    pub fn remove_inbox(&self, inbox: i64) {
+        self.rows.lock().remove_key(&inbox);
+    }
+
     /// Removes exactly the rows named, by cursor or by message id. Gives how many there were, and how many were not found.
     pub fn ack(&self, inbox: i64, cursors: &[String], message_ids: &[String]) -> (usize, usize) {
         let mut stored = self.rows.lock();

@@ -29,6 +29,11 @@ impl Unindexed {
         self.messages.iter().take(most).cloned().collect()
     }
 
+    /// The id of the newest one.
+    pub fn newest(&self) -> Option<i64> {
+        self.messages.back().map(|message| message.id)
+    }
+
     /// Removes some of the messages up to this one, since they are indexed; says whether there are more.
     pub fn remove_indexed(&mut self, through: i64, most: usize) -> bool {
         for _ in 0..most {

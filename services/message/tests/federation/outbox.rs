@@ -3,9 +3,11 @@
 use super::*;
 use crate::store::stored_message::MessageKey;
 use futures_util::future::join_all;
-use kernel::{Engine, codes::FEDERATION_UNREACHABLE};
+use kernel::codes::FEDERATION_UNREACHABLE;
+use kernel::{CallTerm, CallingAgent, Engine, OnAnswer, PendingAnswer, RemoteService, unavailable};
 use proto_schemas::requests::federation::PeerUp;
 use sqlx::migrate::Migrator;
+use std::future::ready;
 
 const KEEP: Duration = Duration::from_secs(600);
 
@@ -248,11 +250,35 @@ async fn a_domain_that_can_be_reached_again_is_tried_at_once() {
     }
 }
 
+/// A gateway of this server that does not answer right now.
+struct DownGateway;
+
+impl RemoteService for DownGateway {
+    fn call(&self, _: Caller, _: &str, _: Option<&RawValue>, _: Duration) -> PendingAnswer {
+        Box::pin(ready(Err(unavailable("gateway"))))
+    }
+
+    fn send(&self, _: &CallingAgent, _: &str, _: Option<&RawValue>, term: CallTerm, then: OnAnswer) {
+        then(Err(unavailable("gateway")), term.began);
+    }
+
+    fn is_up(&self) -> bool {
+        false
+    }
+}
+
 #[tokio::test]
-async fn without_a_gateway_a_message_is_queued_too() {
+async fn while_the_gateway_is_down_a_message_is_queued_and_without_one_it_is_refused() {
     let (here, there, alice, dave) = unreachable_peer().await;
     let gateway = here.gateway.methods();
     here.world.mesh.remove("gateway");
+    let message = json!({ "to": dave.aid, "message_id": "m1", "payload": { "text": "m1" } });
+    let refused = here.call((&alice, "a"), "message.send", message).await.unwrap_err();
+    assert_eq!(
+        (refused.code(), refused.data("retryable")),
+        (FEDERATION_UNREACHABLE.code, Some(&json!(false)))
+    );
+    here.world.mesh.add_remote("gateway", Arc::new(DownGateway));
     assert_eq!(send(&here, &alice, &dave.aid, "m1").await["status"], "queued");
     let service = worker(&here).await;
     service.deliver_to("aid.net").await;

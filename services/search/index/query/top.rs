@@ -21,11 +21,39 @@ pub(super) struct Candidate {
     pub(super) bonuses: Bonuses,
 }
 
+/// Which answers are good enough: those with a tenth of the best score, and the best three in any case.
+pub(super) struct LeastScore {
+    /// The best scores, the best first.
+    best: [f64; 3],
+}
+
 /// At most so many, the worst of them on top.
 pub(super) struct TopCandidates {
     best: BinaryHeap<Candidate>,
     keep: usize,
     lowest: f64,
+}
+
+impl LeastScore {
+    pub(super) fn new() -> LeastScore {
+        LeastScore { best: [f64::NEG_INFINITY; 3] }
+    }
+
+    pub(super) fn offer(&mut self, score: f64) {
+        if let Some(place) = self.best.iter().position(|better| score > *better) {
+            self.best[place..].rotate_right(1);
+            self.best[place] = score;
+        }
+    }
+
+    /// Whether a score is not among the best.
+    pub(super) fn is_above(&self, score: f64) -> bool {
+        score < self.best[2]
+    }
+
+    pub(super) fn score(&self) -> f64 {
+        self.best[2].min(self.best[0] / 10.0)
+    }
 }
 
 impl TopCandidates {

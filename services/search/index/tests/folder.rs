@@ -49,7 +49,8 @@ fn an_index_that_cannot_be_read_is_made_anew() {
     let cases: [(&str, Damage); 5] = [
         ("meta.json", |file| fs::write(file, "{").unwrap()),
         ("meta.json", |file| {
-            fs::write(file, fs::read_to_string(file).unwrap().replace("words-1", "words-0")).unwrap()
+            fs::write(file, fs::read_to_string(file).unwrap().replace(super::super::TOKENIZER, "words-0"))
+                .unwrap()
         }),
         (".idx", |file| fs::remove_file(file).unwrap()),
         (".store", |file| fs::write(file, "").unwrap()),

@@ -1,6 +1,7 @@
 //! The index beside the ranking without an index, and what happens to its folder.
 
 mod folder;
+mod judged;
 mod ranking;
 mod suggestions;
 
@@ -16,8 +17,24 @@ use super::{IndexChange, IndexQuery, IndexedDocument, Rank, TextIndex};
 const NOW: i64 = 1_794_000_000_000;
 const DAY: i64 = 86_400_000;
 
-const WORDS: [&str; 12] =
-    ["code", "Code", "review", "rust", "agent", "a", "co", "代码审查", "审查", "助手", "テスト", "ｒｕｓｔ"];
+const WORDS: [&str; 16] = [
+    "code",
+    "Codes",
+    "reviewing",
+    "review",
+    "rust",
+    "agent",
+    "a",
+    "codex",
+    "代码审查",
+    "审查",
+    "助手",
+    "テスト",
+    "ｒｕｓｔ",
+    "slides",
+    "幻灯片",
+    "查代码",
+];
 const AIDS: [&str; 10] = [
     "code.a.example",
     "review.a.example",
@@ -88,7 +105,7 @@ fn question() -> impl Strategy<Value = IndexQuery> {
     let q = prop_oneof![
         6 => text(5),
         1 => select(&AIDS).prop_map(|aid| format!(" {} ", aid.to_uppercase())),
-        1 => select(&["", " ", "!!!", "c", "代", "rust。"]).prop_map(str::to_owned),
+        1 => select(&["", " ", "!!!", "c", "代", "rust。", "reveiw", "agents", "slide", "presentation", "演示", "码审查"]).prop_map(str::to_owned),
     ];
     let tags = prop::collection::vec(select(&TAGS).prop_map(str::to_uppercase), 0..3);
     let kind = prop::option::of(select(&["assistant", "human", "group"]).prop_map(str::to_owned));

@@ -1,6 +1,6 @@
 //! Suggestions are those that a look at every document gives.
 
-use super::super::tokens::normalised;
+use super::super::words::normalised;
 use super::*;
 use std::collections::BTreeMap;
 use testing::cases;

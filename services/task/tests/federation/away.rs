@@ -88,12 +88,21 @@ async fn a_task_for_somebody_who_is_not_there_ends() {
     assert_eq!((near.waiting().await, near.tasks.get(alice, &task).await["version"].clone()), (0, json!(2)));
 
     let working = two.working().await;
-    *near.links.refused.lock() = Some("disabled");
-    let task = id(&near.tasks.ok(alice, "create", create).await);
-    near.tasks.ok(alice, "send_input", json!({ "task_id": working, "input": text("x") })).await;
-    near.tell().await;
-    let seen = near.tasks.get(alice, &task).await;
-    assert_eq!((&seen["status"], &seen["reason"]), (&json!("canceled"), &json!("assignee_unreachable")));
+    for (refused, reason) in [
+        ("disabled", "federation_off"),
+        ("issuer_blocked", "domain_blocked"),
+        ("domain_unknown", "domain_unknown"),
+        ("domain_untrusted", "domain_untrusted"),
+        ("hello_refused", "assignee_unreachable"),
+        ("namespace", "assignee_unreachable"),
+    ] {
+        *near.links.refused.lock() = Some(refused);
+        let task = id(&near.tasks.ok(alice, "create", create.clone()).await);
+        near.tasks.ok(alice, "send_input", json!({ "task_id": working, "input": text("x") })).await;
+        near.tell().await;
+        let seen = near.tasks.get(alice, &task).await;
+        assert_eq!((&seen["status"], &seen["reason"]), (&json!("canceled"), &json!(reason)), "{refused}");
+    }
     assert_eq!(near.tasks.get(alice, &working).await["status"], "working", "whoever accepted it knows of it");
     assert_eq!(near.waiting().await, 0);
 }

@@ -47,6 +47,29 @@ async fn what_is_told_is_taken_once() {
 }
 
 #[tokio::test]
+async fn times_of_another_domain_are_read_in_every_form_and_told_in_one() {
+    let far = TaskDomain::open(FAR).await;
+    let bob = far.agent("bobb").await;
+    let mut item = offered("task_1", &bob.aid, 1);
+    item["task"]["created_at"] = json!("2026-03-21T21:00:00.5+08:00");
+    item["task"]["updated_at"] = json!("2026-03-21T13:00:01.999999999Z");
+    item["events"][0]["params"]["updated_at"] = json!("2026-03-21T21:00:01.25+08:00");
+    item["events"][0]["params"]["artifact"] = json!({ "id": "a", "type": "text", "created_by": "anna.aid.pub", "created_at": "2026-03-21T13:00:01.7Z", "size_bytes": 1 });
+    assert_eq!(far.offer(NEAR, &[item]).await["refused"], json!([]));
+    let events = far.tasks.events().await;
+    let told = params_of(&events[0]);
+    assert_eq!(
+        (&told["updated_at"], &told["artifact"]["created_at"]),
+        (&json!("2026-03-21T13:00:01Z"), &json!("2026-03-21T13:00:01Z"))
+    );
+    let listed = &far.list(&bob, json!({})).await[0];
+    assert_eq!(
+        (&listed["created_at"], &listed["updated_at"]),
+        (&json!("2026-03-21T13:00:00Z"), &json!("2026-03-21T13:00:01Z"))
+    );
+}
+
+#[tokio::test]
 async fn what_another_domain_may_not_tell_is_refused_and_the_rest_is_taken() {
     let far = TaskDomain::open(FAR).await;
     let (bob, carl) = (far.agent("bobb").await, far.agent("carl").await);

@@ -20,10 +20,10 @@ use tokio::time::Instant;
 
 #[derive(Args)]
 pub(super) struct DemoCommand {
-    /// HOST:PORT or wss://HOST:PORT/aun [default: 127.0.0.1:20001, or a server of the demo's own]
+    /// HOST:PORT or wss://HOST:PORT/aun [default: 127.0.0.1:20001, else a temporary server]
     #[arg(long, value_name = "HOST:PORT")]
     gateway: Option<GatewayUrl>,
-    /// Trust the servers of this root certificate [default: ./data/pki/root.crt, else on first use]
+    /// The server's root certificate [default: ./data/pki/root.crt, else trusted on first use]
     #[arg(long, value_name = "FILE")]
     root: Option<PathBuf>,
     /// Print without colours
@@ -60,7 +60,7 @@ impl DemoCommand {
         show.line(&show.bold(&format!(
             "{messages} messages between two agents{and}, registration and all, in {took:.1} seconds."
         )))?;
-        show.line("Now you: start the server with aund, and in another terminal")?;
+        show.line("Try it yourself: start the server with aund, then in another terminal")?;
         for words in ["register alice", "register bobb", "send alice bobb hello", "listen bobb"] {
             show.line(&format!("  aund {words}"))?;
         }
@@ -81,7 +81,9 @@ async fn find_or_start_gateway(
         show.line(&format!("Two agents talk through the gateway at {address}."))?;
         return Ok((args.dialer(home, Some(gateway)).await?, None));
     }
-    show.line(&format!("Two agents talk. No gateway answers at {address}, so the demo has one of its own."))?;
+    show.line(&format!(
+        "Two agents talk. No gateway answers at {address}, so the demo starts a temporary one."
+    ))?;
     let server = DemoServer::start(folder).await?;
     let dialer = GatewayDialer::new(server.gateway.clone(), &TrustedRoot::read(&server.root)?)?;
     Ok((dialer, Some(server)))
@@ -102,7 +104,7 @@ async fn register_and_connect(
     let left = dialer.clone().observed(printer.left());
     let right = dialer.clone().observed(printer.right());
 
-    title(show, "Each makes a key, and the gateway certifies that the name belongs to it.")?;
+    title(show, "Each creates a key, and the gateway certifies that the name belongs to it.")?;
     client::register(&left, &alice).await?;
     client::register(&right, &bobb).await?;
 
@@ -126,7 +128,7 @@ async fn exchange(
     let (to_alice, to_bobb) = (alice.agent.aid.clone(), bobb.agent.aid.clone());
     title(
         show,
-        "Alice asks whether Bobb is there, and says hello. The gateway stores the message, then publishes the event.",
+        "Alice asks whether Bobb is online, and says hello. The gateway stores the message, then publishes the event.",
     )?;
     let online = alice.call("message.query_online", &json!({ "aids": [to_bobb] })).await?;
     anyhow::ensure!(online["online"][to_bobb.as_str()] == true, "Bobb is connected and yet not online");
@@ -140,13 +142,13 @@ async fn exchange(
     title(show, "Bobb answers.")?;
     tokio::try_join!(bobb.send(&to_alice, "Hello Alice."), alice.wait_for("message.received"))?;
 
-    title(show, "Alice writes something that she regrets, and recalls it.")?;
+    title(show, "Alice sends a message by mistake, and recalls it.")?;
     let regret = alice.send(&to_bobb, "My password is swordfish");
     let (regret, _) = tokio::try_join!(regret, bobb.wait_for("message.received"))?;
     let ids = json!({ "message_ids": [regret["message_id"]] });
     tokio::try_join!(alice.call("message.recall", &ids), bobb.wait_for("message.recalled"))?;
 
-    title(show, "Bobb goes away. What is sent meanwhile waits, and he pulls it when he is back.")?;
+    title(show, "Bobb disconnects. Messages wait for him, and he pulls them when he is back.")?;
     bobb.client.close().await;
     let waiting = alice.send(&to_bobb, "For when you are back").await?;
     let bobb = bobb.connect_again().await?;

@@ -13,7 +13,8 @@ use std::fs;
 /// if none does.
 pub(super) async fn ask<R: Request>(settings: &ConfigArgs, request: &R) -> anyhow::Result<R::Result> {
     let answer = ask_unparsed(settings, request).await?;
-    serde_json::from_value(answer).with_context(|| format!("the answer of {} is not understood", R::METHOD))
+    serde_json::from_value(answer)
+        .with_context(|| format!("the answer of {} has an unexpected form", R::METHOD))
 }
 
 /// The same, with the answer as it is.

@@ -16,10 +16,10 @@ pub(in crate::cli) struct HealthCommand {
     /// The data folder of the process
     #[arg(long, value_name = "DIR", default_value = "./data")]
     data: PathBuf,
-    /// Fail unless this service answers, too; may be given more than once
+    /// Also fail if this service does not answer; repeatable
     #[arg(long, value_name = "NAME")]
     needs: Vec<String>,
-    /// Fail only if the process does not answer: for whoever starts it again then
+    /// Fail only if the process does not answer (liveness probe)
     #[arg(long, conflicts_with = "needs")]
     live: bool,
 }
@@ -56,12 +56,14 @@ fn stores_down(health: &Value) -> Vec<&str> {
     stores.filter(|(_, state)| *state != "up").map(|(name, _)| name.as_str()).collect()
 }
 
-/// `degraded: agent up, auth up, ca up, message down`.
+/// `degraded: agent up, auth up, ca up, message down`, and what is to be said of the free space.
 fn line(health: &Value) -> String {
     let services = health["services"].as_object().into_iter().flatten();
     let services: Vec<String> =
         services.map(|(name, state)| format!("{name} {}", state.as_str().unwrap_or("?"))).collect();
-    format!("{}: {}", health["status"].as_str().unwrap_or("?"), services.join(", "))
+    let notice = health["free_space_notice"].as_str().map(|notice| format!("; {notice}"));
+    let status = health["status"].as_str().unwrap_or("?");
+    format!("{status}: {}{}", services.join(", "), notice.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -76,5 +78,7 @@ mod tests {
         assert!(stores_down(&health).is_empty(), "a process may have none");
         let health = json!({ "stores": { "auth": "up", "ca": "down" } });
         assert_eq!(stores_down(&health), ["ca"]);
+        let health = json!({ "status": "ok", "services": { "ca": "up" }, "free_space_notice": "5 MiB free" });
+        assert_eq!(line(&health), "ok: ca up; 5 MiB free");
     }
 }

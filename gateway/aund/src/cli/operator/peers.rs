@@ -25,7 +25,7 @@ pub(in crate::cli) struct PeersCommand {
 
 #[derive(Subcommand)]
 enum PeersSubcommand {
-    /// Test every step to a domain: discovery, TLS, hello and a ping; exits with 1 if one fails
+    /// Test each step of a connection: discovery, TLS, hello, ping; exits with code 1 if one fails
     Test {
         #[arg(value_name = "DOMAIN")]
         domain: String,
@@ -62,7 +62,7 @@ impl PeersArgs {
         let data = self.data.as_deref().unwrap_or(Path::new("./data"));
         let answer = admin::ask(data, R::METHOD, &serde_json::to_value(request)?).await?;
         let answer = answer.with_context(|| format!("no server runs on {}", data.display()))?;
-        serde_json::from_value(answer).context("the server's answer is not understood")
+        serde_json::from_value(answer).context("the server's answer has an unexpected form")
     }
 }
 
@@ -205,7 +205,7 @@ async fn test(args: &PeersArgs, domain: &str) -> anyhow::Result<()> {
         }
     }
     if !tested.ok {
-        bail!("{} cannot be reached as it should", printable(domain));
+        bail!("the connection to {} failed", printable(domain));
     }
     Ok(())
 }

@@ -11,10 +11,10 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub(super) struct IndexCommand {
-    /// Have it built again from the stored documents, while the old one answers
+    /// Rebuild the index from the stored documents; the old one answers until then
     #[arg(long)]
     rebuild: bool,
-    /// The data folder of the server, or of the process of its directory
+    /// The data folder of the server, or of its search process
     #[arg(long, value_name = "DIR", default_value = "./data")]
     data: PathBuf,
     /// Print JSON for programs
@@ -33,9 +33,9 @@ impl IndexCommand {
             return Ok(());
         }
         if self.rebuild {
-            output::line("the index is built again")?;
+            output::line("the index is being rebuilt")?;
         }
-        let status = serde_json::from_value(status).context("the server's answer is not understood")?;
+        let status = serde_json::from_value(status).context("the server's answer has an unexpected form")?;
         Ok(output::print(&text(&status))?)
     }
 
@@ -53,7 +53,7 @@ fn text(status: &SearchStatus) -> String {
     };
     let building = match (index.rebuilding, index.progress) {
         (false, _) => String::new(),
-        (true, progress) => format!(", being built again ({:.0} %)", progress.unwrap_or(0.0) * 100.0),
+        (true, progress) => format!(", rebuilding ({:.0} %)", progress.unwrap_or(0.0) * 100.0),
     };
     format!(
         "agents     {agents} listed\n\
@@ -78,7 +78,7 @@ mod tests {
             text(&status),
             "agents     312 listed\n\
              changes    up to 991, stored from 801 on\n\
-             index      312 documents, level with the log, being built again (25 %)\n\
+             index      312 documents, level with the log, rebuilding (25 %)\n\
              documents  taken over up to change 1204 of the agents\n"
         );
         (status.index.rebuilding, status.index.generation) = (false, 980);

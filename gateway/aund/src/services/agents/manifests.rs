@@ -18,9 +18,9 @@ pub(super) struct ManifestCommand {
 
 #[derive(Subcommand)]
 enum ManifestSubcommand {
-    /// Say what is wrong with a manifest, or show what a person would be asked to grant
+    /// Validate a manifest, and show what users would be asked to grant
     Check(check::CheckManifestCommand),
-    /// Say what changed, and whether whoever granted scopes has to be asked again; ends with 3 if so
+    /// Show what changed; exits with code 3 if users must consent again
     Diff(diff::DiffManifestsCommand),
 }
 

@@ -7,6 +7,7 @@ mod manifests;
 mod publish;
 mod search;
 mod show_agent;
+mod webhook;
 
 use clap::{Args, Subcommand};
 pub(crate) use manifests::BreakingChange;
@@ -19,18 +20,20 @@ pub(crate) struct AgentsCommand {
 
 #[derive(Subcommand)]
 enum AgentsSubcommand {
-    /// Find agents by words and tags, the best match first
+    /// Find agents by words and tags, best match first
     Search(Box<search::SearchCommand>),
-    /// Show what an agent says about itself
+    /// Print an agent's agent.md
     Show(show_agent::ShowAgentCommand),
-    /// Sign and publish the agent.md of an agent of yours
+    /// Sign and publish the agent.md of one of your agents
     Publish(publish::PublishCommand),
-    /// Remove the agent.md of an agent of yours
+    /// Remove the agent.md of one of your agents
     Unpublish(publish::UnpublishCommand),
-    /// Show the index of the directory of a server on this machine, or have it built again
+    /// Show or rebuild the search index of a server on this machine
     Index(index::IndexCommand),
-    /// Check the capability manifest of an agent, or compare two
+    /// Check a capability manifest, or compare two
     Manifest(manifests::ManifestCommand),
+    /// Deliver the messages of an agent of yours to a URL
+    Webhook(webhook::WebhookCommand),
 }
 
 impl AgentsCommand {
@@ -42,6 +45,7 @@ impl AgentsCommand {
             AgentsSubcommand::Unpublish(command) => command.run().await,
             AgentsSubcommand::Index(command) => command.run().await,
             AgentsSubcommand::Manifest(command) => command.run(),
+            AgentsSubcommand::Webhook(command) => command.run().await,
         }
     }
 }

@@ -12,12 +12,12 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub(super) struct PublishCommand {
-    /// A file with YAML front matter and Markdown; its aid names the agent
+    /// Markdown with YAML front matter; its aid names the agent
     file: PathBuf,
-    /// Publish only if nothing is published yet
+    /// Publish only if the agent has no agent.md yet
     #[arg(long, conflicts_with = "if_match")]
     new: bool,
-    /// Publish only if what is published has this ETag [default: the last writer wins]
+    /// Publish only if the current agent.md has this ETag [default: replace any]
     #[arg(long, value_name = "ETAG")]
     if_match: Option<String>,
     #[command(flatten)]
@@ -26,7 +26,7 @@ pub(super) struct PublishCommand {
 
 #[derive(Args)]
 pub(super) struct UnpublishCommand {
-    /// Whose agent.md: an agent of this machine [default: the only one in the folder]
+    /// The agent: one of this machine [default: the only one in the folder]
     name: Option<String>,
     #[command(flatten)]
     args: AgentArgs,
@@ -36,7 +36,7 @@ impl PublishCommand {
     pub async fn run(self) -> anyhow::Result<()> {
         let (show, home, file) = (self.args.show(), self.args.home()?, self.file.display());
         let content = fs::read_to_string(&self.file).with_context(|| format!("{file} cannot be read"))?;
-        let document = AgentMd::parse(&content).with_context(|| format!("{file} cannot be published"))?;
+        let document = AgentMd::parse_new(&content).with_context(|| format!("{file} cannot be published"))?;
         let agent = self.args.agent(&home, &document.front.aid)?;
         let condition = match (self.if_match, self.new) {
             (Some(etag), _) => PublishCondition::IfMatch(etag),
@@ -45,7 +45,10 @@ impl PublishCommand {
         };
         let dialer = self.args.dialer_of(&home, &agent).await?;
         let published = client::publish_agent_md(&dialer, &agent, &content, &condition).await;
-        let published = published.map_err(|error| refusal(&self.args, &home, &agent, error))?;
+        let published = published.map_err(|error| match unmet(&condition, &error) {
+            Some(sentence) => anyhow::Error::from(error).context(sentence),
+            None => refusal(&self.args, &home, &agent, error),
+        })?;
         let listing = listing(&document.front);
         if show.json {
             let mut answer = serde_json::to_value(&published)?;
@@ -58,6 +61,9 @@ impl PublishCommand {
             show.green("published"),
             show.bold(&printable_line(&published.agent_md_url))
         ))?;
+        for warning in &published.warnings {
+            show.line(&format!("{} {}", show.yellow("warning"), printable_line(&warning.message)))?;
+        }
         match listing {
             Ok(()) => show.line("it will be listed: others find it with aund agents search")?,
             Err(reason) => show.line(&format!("it will not be listed: {reason}"))?,
@@ -81,12 +87,25 @@ impl UnpublishCommand {
     }
 }
 
+/// What to do where the condition of a publication is not met.
+fn unmet(condition: &PublishCondition, error: &Error) -> Option<&'static str> {
+    match (condition, error) {
+        (PublishCondition::IfAbsent, Error::HttpRefused { status: 412, .. }) => {
+            Some("an agent.md already exists: publish without --new to replace it")
+        }
+        (PublishCondition::IfMatch(_), Error::HttpRefused { status: 412, .. }) => {
+            Some("agent.md has changed: read it again, then publish with its new ETag")
+        }
+        _ => None,
+    }
+}
+
 /// Whether a directory lists the document, or why not.
 fn listing(front: &FrontMatter) -> Result<(), String> {
     match front.visibility {
-        Visibility::Private => return Err("its visibility is private, so nobody finds it".to_owned()),
+        Visibility::Private => return Err("its visibility is private".to_owned()),
         Visibility::Unlisted => {
-            return Err("its visibility is unlisted, so only who knows its AID finds it".to_owned());
+            return Err("its visibility is unlisted; agents that know its AID can still read it".to_owned());
         }
         Visibility::Public => {}
     }
@@ -96,7 +115,7 @@ fn listing(front: &FrontMatter) -> Result<(), String> {
         missing.into_iter().filter(|(_, missing)| *missing).map(|(name, _)| name).collect();
     match missing[..] {
         [] => Ok(()),
-        _ => Err(format!("a document that is listed has a {}", missing.join(" and a "))),
+        _ => Err(format!("its front matter has no {}", missing.join(" and no "))),
     }
 }
 
@@ -126,7 +145,7 @@ mod tests {
         assert_eq!(reason(&format!("{whole}visibility: public\n")), "");
         assert!(reason(&format!("{whole}visibility: private\n")).contains("private"));
         assert!(reason(&format!("{whole}visibility: unlisted\n")).contains("unlisted"));
-        assert!(reason("version: 1.0.0\n").ends_with("has a description"));
-        assert!(reason("").ends_with("has a version and a description"));
+        assert!(reason("version: 1.0.0\n").ends_with("has no description"));
+        assert!(reason("").ends_with("has no version and no description"));
     }
 }

@@ -1,7 +1,7 @@
 //! `aund agents search`: agents by words and tags.
 
 use super::explained::explained;
-use crate::agent_args::{AskingArgs, result};
+use crate::agent_args::{ReadingArgs, result};
 use crate::show::{Show, printable_line};
 use anyhow::Context as _;
 use clap::Args;
@@ -10,30 +10,29 @@ use proto_schemas::requests::search::{Query, QueryItem, QueryPage};
 
 #[derive(Args)]
 pub(super) struct SearchCommand {
-    /// What to look for: words, a name, or a whole AID
+    /// Words, a name, or a full AID
     #[arg(value_name = "WORDS", required_unless_present = "tag")]
     words: Vec<String>,
-    /// Only agents with this tag; may be given more than once
+    /// Only agents with this tag; repeatable, all must match
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
     /// Only agents of this type, such as assistant
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<String>,
-    /// Show at most so many
+    /// The maximum number of results
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(i64).range(1..=50))]
     limit: i64,
-    /// Show how each score came about
+    /// Show how each score was computed
     #[arg(long)]
     explain: bool,
     #[command(flatten)]
-    asking: AskingArgs,
+    reading: ReadingArgs,
 }
 
 impl SearchCommand {
     pub async fn run(self) -> anyhow::Result<()> {
-        let args = &self.asking.args;
-        let (show, home) = (args.show(), args.home()?);
-        let agent = self.asking.agent(&home)?;
+        let (show, home) = (self.reading.args.show(), self.reading.args.home()?);
+        let agents = self.reading.agents(&home)?;
         let query = Query {
             q: Some(self.words.join(" ")),
             tags: Some(self.tag),
@@ -43,32 +42,32 @@ impl SearchCommand {
             ..Query::default()
         };
         let params = serde_json::to_value(&query)?;
-        let answer = args.call_again_while_full(&home, &agent, Query::METHOD, &params).await?;
+        let answer = self.reading.call(&home, &agents, Query::METHOD, &params).await?;
         let answer = result(answer, show)?;
         if show.json {
             show.line(&answer.to_string())?;
             return Ok(());
         }
         let page: QueryPage =
-            serde_json::from_value(answer).context("the server's answer is not understood")?;
+            serde_json::from_value(answer).context("the server's answer has an unexpected form")?;
         for line in lines(&show, &page.items)? {
             show.line(&line)?;
         }
         if page.items.is_empty() {
-            show.note("nobody was found");
+            show.note("no agents found");
         } else if page.next_cursor.is_some() {
-            show.note("there are more: say --limit N, or other words");
+            show.note("there are more results: use --limit N or more specific words");
         }
         if page.stale == Some(true) {
             show.note(
-                "the agents of another domain may be out of date: its directory has not answered for a day",
+                "agents may be missing or out of date: the index is being built, or another domain has not answered for a day",
             );
         }
         Ok(())
     }
 }
 
-/// Two or three lines for each agent. Everything in them was written by others.
+/// Two or three lines for each agent, and with an explanation one more and one per word. Everything in them was written by others.
 fn lines(show: &Show, items: &[QueryItem]) -> anyhow::Result<Vec<String>> {
     let wide = items.len().to_string().len();
     let indent = " ".repeat(wide);
@@ -85,8 +84,9 @@ fn lines(show: &Show, items: &[QueryItem]) -> anyhow::Result<Vec<String>> {
         let labels: Vec<String> = labels.into_iter().filter(|label| !label.is_empty()).collect();
         lines.push(format!("{indent}  {}", show.dim(&labels.join(": "))));
         if let Some(explanation) = &item.explanation {
-            let parts: Vec<String> = explained(explanation.get())?;
-            lines.push(format!("{indent}  {:.2} = {}", item.score, parts.join(" + ")));
+            let (sum, units) = explained(explanation.get())?;
+            lines.push(format!("{indent}  {:.2} = {sum}", item.score));
+            lines.extend(units.iter().map(|unit| format!("{indent}    {unit}")));
         }
     }
     Ok(lines)
@@ -136,8 +136,8 @@ mod tests {
     #[test]
     fn a_score_is_shown_as_its_sum() {
         let mut item = item("Reviewer");
-        item["explanation"] = json!({ "exact_aid": 0.0, "name_equals": 120.0, "name_prefix": 60.0, "tokens": [],
-            "signed": 2.0, "freshness": 0.4 });
+        item["explanation"] = json!({ "exact_aid": 0.0, "name_equals": 120.0, "name_prefix": 60.0, "words": 0.0,
+            "signed": 2.0, "freshness": 0.4, "coverage": 0.0, "units": [] });
         let lines = shown(&json!([item]));
         assert_eq!(lines[3], "   222.84 = name 120 + its beginning 60 + signed 2 + fresh 0.4");
     }

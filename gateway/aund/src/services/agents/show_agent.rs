@@ -1,42 +1,50 @@
 //! `aund agents show`: what an agent says about itself.
 
-use crate::agent_args::{AskingArgs, result};
+use crate::agent_args::{ReadingArgs, result};
 use crate::show::{Show, printable, printable_line};
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Args;
-use client::Aid;
+use client::{Aid, LocalAgent};
 use proto_schemas::Request as _;
 use proto_schemas::requests::search::{FoundAgent, GetAgent};
+use std::collections::BTreeSet;
 
 #[derive(Args)]
 pub(super) struct ShowAgentCommand {
-    /// Whose: a name of the asking agent's domain, or a whole AID
+    /// The agent: a name in the caller's domain, or a full AID
     aid: String,
     #[command(flatten)]
-    asking: AskingArgs,
+    reading: ReadingArgs,
 }
 
 impl ShowAgentCommand {
     pub async fn run(self) -> anyhow::Result<()> {
-        let args = &self.asking.args;
-        let (show, home) = (args.show(), args.home()?);
-        let agent = self.asking.agent(&home)?;
-        let whole = match self.aid.contains('.') {
-            true => self.aid,
-            false => format!("{}.{}", self.aid, agent.aid.issuer()),
-        };
+        let (show, home) = (self.reading.args.show(), self.reading.args.home()?);
+        let agents = self.reading.agents(&home)?;
+        let whole = whole_aid(&self.aid, &agents)?;
         let wanted = GetAgent { aid: Aid::parse(&whole)? };
         let params = serde_json::to_value(&wanted)?;
-        let answer = args.call_again_while_full(&home, &agent, GetAgent::METHOD, &params).await?;
+        let answer = self.reading.call(&home, &agents, GetAgent::METHOD, &params).await?;
         let answer = result(answer, show)?;
         if show.json {
             show.line(&answer.to_string())?;
             return Ok(());
         }
         let found: FoundAgent =
-            serde_json::from_value(answer).context("the server's answer is not understood")?;
+            serde_json::from_value(answer).context("the server's answer has an unexpected form")?;
         show.line(&text(&show, &found))?;
         Ok(())
+    }
+}
+
+/// The AID of a name in the domain of the agents that may ask.
+fn whole_aid(name: &str, asking: &[LocalAgent]) -> anyhow::Result<String> {
+    let domains: BTreeSet<&str> = asking.iter().map(|agent| agent.aid.issuer()).collect();
+    let named: Vec<String> = domains.into_iter().map(|domain| format!("{name}.{domain}")).collect();
+    match &named[..] {
+        _ if name.contains('.') => Ok(name.to_owned()),
+        [whole] => Ok(whole.clone()),
+        several => bail!("there are agents of several domains, say which: {}", several.join(" or ")),
     }
 }
 
@@ -53,6 +61,19 @@ fn text(show: &Show, found: &FoundAgent) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use client::Home;
+
+    #[test]
+    fn a_name_is_of_the_only_domain_there_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path());
+        let agents = ["anna.a.example", "bert.a.example", "carl.b.example"]
+            .map(|aid| home.create(&Aid::parse(aid).unwrap()).unwrap());
+        assert_eq!(whole_aid("x", &agents[..2]).unwrap(), "x.a.example");
+        assert_eq!(whole_aid("x.c.example", &agents).unwrap(), "x.c.example");
+        let doubt = whole_aid("x", &agents).unwrap_err().to_string();
+        assert!(doubt.ends_with("x.a.example or x.b.example"), "{doubt}");
+    }
 
     #[test]
     fn a_document_is_shown_without_its_signature_and_without_control_characters() {

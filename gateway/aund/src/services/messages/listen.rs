@@ -9,9 +9,9 @@ use serde_json::json;
 
 #[derive(Args)]
 pub(crate) struct ListenCommand {
-    /// Who listens: an agent of this machine
+    /// The agent: one of this machine
     name: String,
-    /// End after so many messages
+    /// Exit after this many messages
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     #[command(flatten)]

@@ -13,11 +13,11 @@ use std::io::Read as _;
 
 #[derive(Args)]
 pub(crate) struct SendCommand {
-    /// Who sends: an agent of this machine
+    /// The sender: an agent of this machine
     from: String,
-    /// Who receives: a name of the same domain, or a whole AID
+    /// The recipient: a name in the same domain, or a full AID
     to: String,
-    /// The text; - reads it from standard input
+    /// The text; - reads standard input
     text: String,
     #[command(flatten)]
     args: AgentArgs,
@@ -25,15 +25,15 @@ pub(crate) struct SendCommand {
 
 #[derive(Args)]
 pub(crate) struct PullCommand {
-    /// Whose messages: an agent of this machine
+    /// The agent: one of this machine
     name: String,
-    /// Show messages after this seq [default: those that are not acknowledged]
+    /// Print messages after this seq [default: unacknowledged messages]
     #[arg(long, value_name = "SEQ")]
     after: Option<u64>,
-    /// Show at most so many
+    /// The maximum number of results
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=200))]
     limit: u32,
-    /// Acknowledge what is shown
+    /// Acknowledge the printed messages
     #[arg(long)]
     ack: bool,
     #[command(flatten)]
@@ -88,7 +88,7 @@ impl PullCommand {
             if rows.is_empty() {
                 show.note("no messages");
             } else if page["has_more"] == true {
-                show.note("there are more");
+                show.note("there are more messages: use --limit N or --after SEQ");
             }
         }
         let last = rows.iter().filter_map(|row| row["seq"].as_u64()).max();
@@ -109,7 +109,7 @@ async fn acknowledged(connection: &ClientConnection) -> Result<u64, Error> {
 /// A name without a domain is one of the sender's domain.
 fn recipient(name: &str, of: &Aid) -> anyhow::Result<Aid> {
     let whole = if name.contains('.') { name.to_owned() } else { format!("{name}.{}", of.issuer()) };
-    Aid::parse(&whole).with_context(|| format!("{name} cannot receive messages"))
+    Aid::parse(&whole).with_context(|| format!("{name} is not an agent name"))
 }
 
 fn standard_input() -> anyhow::Result<String> {

@@ -34,10 +34,10 @@ const MEDIA_TYPES: [(&str, &str); 16] = [
 
 #[derive(Args)]
 pub(super) struct ArtifactArgs {
-    /// Hand in this file, under its name; may be given more than once
+    /// Add this file as a result; repeatable
     #[arg(long = "artifact", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Hand in this text; may be given more than once
+    /// Add this text as a result; repeatable
     #[arg(long = "text", value_name = "NAME=TEXT", value_parser = named_text)]
     texts: Vec<(String, String)>,
 }
@@ -55,7 +55,7 @@ impl ArtifactArgs {
         let (mut ids, mut bytes) = (BTreeSet::new(), 0);
         for (artifact, length) in &all {
             let id = artifact.id.as_str();
-            ensure!(ids.insert(id), "two artifacts have the name {id}: each needs its own");
+            ensure!(ids.insert(id), "two artifacts are named {id}: names must be unique");
             bytes += length;
         }
         ensure!(
@@ -75,7 +75,7 @@ fn read_file(file: &Path) -> anyhow::Result<(NewArtifact, u64)> {
     check_length(&shown.to_string(), about.len())?;
     let bytes = fs::read(file).with_context(|| format!("{shown} cannot be read"))?;
     let Ok(text) = String::from_utf8(bytes) else {
-        bail!("{shown} is not text: store it elsewhere, and hand in where it is");
+        bail!("{shown} is not text: store it elsewhere, and add an artifact with its ref");
     };
     let name = file.file_name().and_then(|name| name.to_str());
     let name = name.with_context(|| format!("{shown} has no name that can be sent"))?;
@@ -116,7 +116,7 @@ fn media_type(file: &Path) -> &'static str {
 fn named_text(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, text)) if !name.is_empty() => Ok((name.to_owned(), text.to_owned())),
-        _ => Err("a text has a name, such as summary=done".to_owned()),
+        _ => Err("expected NAME=TEXT, such as summary=done".to_owned()),
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
         assert!(refused(&[&path("image", &[0xff, 0xfe])], &[]).contains("is not text"));
         assert!(refused(&[&folder.path().join("nothing")], &[]).contains("cannot be read"));
         assert!(refused(&[folder.path()], &[]).contains("is not a file"));
-        assert!(refused(&[], &[("a", "1"), ("a", "2")]).contains("each needs its own"));
+        assert!(refused(&[], &[("a", "1"), ("a", "2")]).contains("names must be unique"));
         let most = path("most.txt", &vec![b'x'; 256 << 10]);
         let text = "y".repeat(256 << 10);
         let texts = [("a", text.as_str()), ("b", text.as_str()), ("c", text.as_str()), ("d", "z")];

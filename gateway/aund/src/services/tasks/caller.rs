@@ -53,7 +53,7 @@ impl TaskCaller {
             true => name.to_owned(),
             false => format!("{name}.{}", self.agent.aid.issuer()),
         };
-        Aid::parse(&whole).with_context(|| format!("{name} is not the name of an agent"))
+        Aid::parse(&whole).with_context(|| format!("{name} is not an agent name"))
     }
 
     pub fn aids(&self, names: &[String]) -> anyhow::Result<Vec<Aid>> {
@@ -81,5 +81,5 @@ pub(super) fn task_id(text: &str) -> anyhow::Result<TaskId> {
 }
 
 pub(super) fn read<T: DeserializeOwned>(answer: Value) -> anyhow::Result<T> {
-    serde_json::from_value(answer).context("the server's answer is not understood")
+    serde_json::from_value(answer).context("the server's answer has an unexpected form")
 }

@@ -23,7 +23,7 @@ pub(super) struct AcceptTaskCommand {
 pub(super) struct EndTaskCommand {
     #[command(flatten)]
     target: TaskTargetArgs,
-    /// Why: a word or a sentence that the others see
+    /// The reason, visible to all participants
     #[arg(long, value_name = "TEXT")]
     reason: Option<TaskReason>,
 }
@@ -32,10 +32,10 @@ pub(super) struct EndTaskCommand {
 pub(super) struct TaskInputCommand {
     /// The id of the task
     task: TaskId,
-    /// What to say: a text, @FILE, or - for standard input
+    /// The text, @FILE, or - for standard input
     #[arg(value_name = "TEXT|@FILE|-")]
     input: InputText,
-    /// Ask the owner, who has to answer before the work goes on; only the assignee may
+    /// Ask the owner a question and wait for the answer (only the assignee)
     #[arg(long)]
     ask: bool,
     #[command(flatten)]
@@ -60,7 +60,7 @@ struct TaskTargetArgs {
 
 #[derive(Args)]
 struct VersionArgs {
-    /// Only if the task has this version
+    /// Fail if the task has another version
     #[arg(long, value_name = "N")]
     expected_version: Option<i64>,
     #[command(flatten)]
@@ -141,7 +141,7 @@ async fn change<R: Request>(asking: AskingArgs, request: &R) -> anyhow::Result<(
     let (status, id) = (caller.show.green(&word("status")), caller.show.dim(&word("task_id")));
     caller.tell(&answer, &format!("{status}  {id}"))?;
     if let (false, Some(children)) = (caller.show.json, named(&answer["unsuccessful_children"])) {
-        caller.show.note(&format!("not everything that was delegated ended well: {children}"));
+        caller.show.note(&format!("these delegated tasks were not completed: {children}"));
     }
     Ok(())
 }
@@ -153,7 +153,7 @@ fn blocking(error: &Error) -> Option<String> {
             if *code == i64::from(codes::task::TASK_COMPLETION_BLOCKED.code) =>
         {
             let children = named(&error["data"]["children"])?;
-            Some(format!("{children} has to end first"))
+            Some(format!("{children} must end first"))
         }
         _ => None,
     }

@@ -19,28 +19,28 @@ use std::str::FromStr;
 
 #[derive(Args)]
 pub(super) struct CreateTaskCommand {
-    /// Who is to do it: a name of the caller's domain, or a whole AID
+    /// The assignee: a name in the caller's domain, or a full AID
     #[arg(long, value_name = "AID")]
     to: String,
-    /// A line about it, for lists
+    /// A one-line title
     #[arg(long, value_name = "TEXT")]
     title: Option<TaskTitle>,
-    /// What is to be done: a text, @FILE, or - for standard input [default: the title]
+    /// What to do: a text, @FILE, or - for standard input [default: the title]
     #[arg(long, value_name = "TEXT|@FILE|-", required_unless_present = "title")]
     input: Option<InputText>,
-    /// Who may read it: those who take part, those who take part in any task of its tree, or everybody
+    /// Who may read it: its participants, all participants of its tree, or every agent
     #[arg(long, value_name = "WHO", default_value = "private", value_parser = visibilities())]
     visibility: TaskVisibility,
-    /// Another agent who may read it and add input; may be given more than once
+    /// Another agent that may read it and add input; repeatable
     #[arg(long, value_name = "AID")]
     participant: Vec<String>,
-    /// Cancel it if nobody has accepted it after so many seconds [default: seven days]
+    /// Cancel the task if it is not accepted within this time [default: 7 days]
     #[arg(long, value_name = "SECONDS")]
     accept_timeout: Option<i64>,
-    /// Make one task however often this is called with the same key, for 24 hours
+    /// Idempotency key, valid for 24 hours
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<IdempotencyKey>,
-    /// Show what happens to it until it has ended; fail if it was not completed
+    /// Show its progress until it ends; fail unless it is completed
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
@@ -49,15 +49,15 @@ pub(super) struct CreateTaskCommand {
 
 #[derive(Args)]
 pub(super) struct DelegateTaskCommand {
-    /// The id of the task of which this is a part; it is yours to work on
+    /// The id of the parent task, which is assigned to you
     task: TaskId,
-    /// Who is to do it: a name of the caller's domain, or a whole AID
+    /// The assignee: a name in the caller's domain, or a full AID
     #[arg(long, value_name = "AID")]
     to: String,
-    /// What is to be done: a text, @FILE, or - for standard input
+    /// What to do: a text, @FILE, or - for standard input
     #[arg(long, value_name = "TEXT|@FILE|-")]
     input: InputText,
-    /// The task above may be completed without it, which cancels it
+    /// Optional: cancelled if the parent completes first
     #[arg(long)]
     optional: bool,
     #[command(flatten)]
@@ -77,7 +77,7 @@ impl FromStr for InputText {
 
     fn from_str(text: &str) -> Result<InputText, String> {
         Ok(match text.strip_prefix('@') {
-            Some("") => return Err("the name of a file is missing behind @".to_owned()),
+            Some("") => return Err("the file name after @ is missing".to_owned()),
             Some(file) => InputText::File(PathBuf::from(file)),
             None if text == "-" => InputText::StandardInput,
             None => InputText::Given(text.to_owned()),
@@ -116,7 +116,7 @@ impl CreateTaskCommand {
         let input = self.input.or_else(title);
         let create = Create {
             to: caller.aid(&self.to)?,
-            input: input.context("say what is to be done with --input")?.block()?,
+            input: input.context("--input is required: it says what to do")?.block()?,
             visibility: Some(self.visibility),
             title: self.title,
             participants: Some(caller.aids(&self.participant)?),
@@ -139,7 +139,7 @@ impl CreateTaskCommand {
             Some(("completed", _)) => Ok(()),
             Some((status, Some(reason))) => bail!("the task was {status}: {}", printable_line(reason)),
             Some((status, None)) => bail!("the task was {status}"),
-            None => bail!("interrupted before the task has ended"),
+            None => bail!("interrupted before the task ended"),
         }
     }
 }

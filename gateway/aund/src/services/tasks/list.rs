@@ -16,16 +16,16 @@ pub(super) struct ListTasksCommand {
     /// Only tasks in which the agent has this role
     #[arg(long, value_name = "ROLE", value_parser = roles())]
     role: Option<TaskRole>,
-    /// Only tasks with this status; may be given more than once
+    /// Only tasks with this status; repeatable
     #[arg(long, value_name = "STATUS")]
     status: Vec<TaskStatusArg>,
-    /// Only tasks of which this agent is the owner or the assignee
+    /// Only tasks whose owner or assignee is this agent
     #[arg(long, value_name = "AID")]
     peer: Option<String>,
-    /// Show at most so many
+    /// The maximum number of results
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=PAGE))]
     limit: i64,
-    /// Show all of them
+    /// Print all results
     #[arg(long, conflicts_with = "limit")]
     all: bool,
     #[command(flatten)]
@@ -80,7 +80,7 @@ impl ListTasksCommand {
         if shown == 0 {
             show.note("no tasks");
         } else if list.cursor.is_some() {
-            show.note("there are more: say --limit N, or --all");
+            show.note("there are more tasks: use --limit N or --all");
         }
         Ok(())
     }

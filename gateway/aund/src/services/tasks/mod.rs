@@ -21,29 +21,29 @@ pub(crate) struct TasksCommand {
 
 #[derive(Subcommand)]
 enum TasksSubcommand {
-    /// List the tasks in which an agent of yours has a role, the last changed first
+    /// List the tasks of one of your agents, most recently changed first
     List(list::ListTasksCommand),
     /// Show everything about a task
     Show(show_task::ShowTaskCommand),
-    /// Show the whole tree of a task: what was delegated to whom, and how it stands
+    /// Show the whole tree of a task, with assignees and status
     Tree(tree::TaskTreeCommand),
-    /// Show what happens to tasks until they have ended
+    /// Show the progress of tasks until they end
     Watch(watch::WatchTasksCommand),
     /// Give an agent a task
     Create(create::CreateTaskCommand),
-    /// Pass a part of a task on to another agent
+    /// Delegate a part of a task to another agent
     Delegate(create::DelegateTaskCommand),
-    /// Accept a task that was given to you
+    /// Accept a task
     Accept(changes::AcceptTaskCommand),
-    /// Refuse a task that was given to you
+    /// Reject a task
     Reject(changes::EndTaskCommand),
-    /// Say something about a task: the answer to a question, or with --ask a question to its owner
+    /// Add input to a task, such as an answer; with --ask, ask its owner a question
     Input(changes::TaskInputCommand),
-    /// End a task well, with its results
+    /// Complete a task with its results
     Complete(changes::CompleteTaskCommand),
-    /// End a task that cannot be done
+    /// Mark a task as failed
     Fail(changes::EndTaskCommand),
-    /// End a task that is not wanted any more, and everything below it
+    /// Cancel a task and everything below it
     Cancel(changes::EndTaskCommand),
 }
 

@@ -13,7 +13,7 @@ use proto_schemas::requests::task::{Get, TaskArtifact, TaskId, TaskMessage, Task
 pub(super) struct ShowTaskCommand {
     /// The id of the task
     task: TaskId,
-    /// Print the content of this artifact and nothing else
+    /// Print only the content of this artifact
     #[arg(long, value_name = "ID")]
     artifact: Option<String>,
     #[command(flatten)]
@@ -83,6 +83,9 @@ fn lines(show: &Show, task: &TaskObject, issuer: &str) -> Vec<String> {
         field("changed", time(&task.updated_at));
     }
     field("stored in", printable_line(&task.home_issuer));
+    if task.content_removed == Some(true) {
+        field("removed", "old texts or artifacts of an agent whose share was full".to_owned());
+    }
     field("input", raw_block(&task.input));
 
     // The first message is the input.
@@ -144,6 +147,15 @@ mod tests {
             "children": [{ "task_id": "task_2", "assignee": "dave.b.example", "status": "failed", "required": false }],
             "reason": null, "metadata": null, "created_at": "2026-03-21T13:00:00.25Z", "updated_at": "2026-03-21T13:00:03Z",
             "accepted_at": "2026-03-21T13:00:01Z", "ended_at": "2026-03-21T13:00:03Z", "home_issuer": "a.example" })
+    }
+
+    #[test]
+    fn that_something_was_removed_is_shown() {
+        let mut task = task();
+        task["content_removed"] = json!(true);
+        let task: TaskObject = serde_json::from_str(&task.to_string()).unwrap();
+        let shown = lines(&Show::new(false, true), &task, "a.example").join("\n");
+        assert!(shown.contains("\nremoved   old texts or artifacts of an agent"), "{shown}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 #[derive(Args)]
 pub(super) struct TaskTreeCommand {
-    /// The id of any task of the tree
+    /// The id of any task in the tree
     task: TaskId,
     #[command(flatten)]
     asking: AskingArgs,
@@ -79,7 +79,7 @@ async fn readable(caller: &TaskCaller, id: &str) -> anyhow::Result<Option<TaskOb
 fn explained(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<Error>().and_then(Error::code) {
         Some(code) if code == i64::from(codes::task::TASK_ACCESS_DENIED.code) => {
-            error.context("the root of its tree is a task of yours: say the id of that one")
+            error.context("you own the root of its tree: use the id of the root")
         }
         _ => error,
     }

@@ -38,7 +38,7 @@ pub(super) fn event_line(show: &Show, event: &ReceivedEvent, several: bool, issu
     let text = match (event.method.as_str(), params.get("message")) {
         ("event/task.artifact", _) => match TaskArtifact::deserialize(&params["artifact"]) {
             Ok(artifact) => with_content(show, &artifact, issuer),
-            Err(_) => format!("{actor} hands in an artifact"),
+            Err(_) => format!("{actor} adds an artifact"),
         },
         ("event/task.delegated", _) => {
             let (child, to) = (printable_line(word("child_task_id")), name(word("assignee")));
@@ -76,7 +76,7 @@ fn unsuccessful(children: &Value) -> String {
     match children.as_array().map_or(0, Vec::len) {
         0 => String::new(),
         1 => ", although one part of it did not end well".to_owned(),
-        many => format!(", although {many} parts of it did not end well"),
+        many => format!("; {many} of its parts were not completed"),
     }
 }
 

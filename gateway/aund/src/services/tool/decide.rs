@@ -20,10 +20,10 @@ const LARGEST_INPUT: u64 = 2 << 20;
 
 #[derive(Args)]
 pub(super) struct DecideCommand {
-    /// The manifest of the agent that asks, as JSON
+    /// The manifest of the agent that calls, as JSON
     #[arg(long, value_name = "FILE")]
     manifest: PathBuf,
-    /// A scope that is granted to the agent; may be given more than once
+    /// A scope that the user granted to the agent; repeatable
     #[arg(long, value_name = "SCOPE")]
     granted: Vec<String>,
     /// Confirm without asking
@@ -32,7 +32,7 @@ pub(super) struct DecideCommand {
     /// Refuse without asking
     #[arg(long)]
     no: bool,
-    /// What the tool gives, if the call is permitted [default: this device does not have the tool]
+    /// The tool's result, if the call is permitted [default: the device does not have the tool]
     #[arg(long, value_name = "JSON", value_parser = object)]
     result: Option<Map<String, Value>>,
     #[command(flatten)]
@@ -59,7 +59,7 @@ impl DecideCommand {
         let message: Value =
             serde_json::from_str(&standard_input()?).context("standard input is not JSON")?;
         let call =
-            ReceivedToolCall::read(&message)?.context("standard input is no message with a tool call")?;
+            ReceivedToolCall::read(&message)?.context("standard input has no message with a tool call")?;
 
         let policy = ToolPolicy::of(&agent);
         let grant = ToolGrant { manifest: &manifest, granted: &self.granted };
@@ -101,5 +101,5 @@ fn standard_input() -> anyhow::Result<String> {
 
 fn object(text: &str) -> Result<Map<String, Value>, String> {
     serde_json::from_str(text)
-        .map_err(|error| format!("a result is an object, such as {{\"content\":\"…\"}}: {error}"))
+        .map_err(|error| format!("--result must be a JSON object, such as {{\"content\":\"…\"}}: {error}"))
 }

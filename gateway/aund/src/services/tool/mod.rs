@@ -14,7 +14,7 @@ pub(crate) struct ToolCommand {
 
 #[derive(Subcommand)]
 enum ToolSubcommand {
-    /// Read a decrypted tool call from standard input, ask on the terminal if need be, and print the payload of the answer
+    /// Read a decrypted tool call from standard input, ask on the terminal if required, and print the answer's payload
     Decide(Box<decide::DecideCommand>),
 }
 

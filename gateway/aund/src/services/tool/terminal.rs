@@ -1,9 +1,11 @@
 //! Asking the person at the terminal. Standard input has the call, and standard output the answer.
 
 use super::pages::{ScreenSize, pages};
+use crate::agent_args;
 use crate::output;
 use crate::show::{printable, printable_line};
 use client::tools::{ConsentPrompt, ConsentQuestion, ConsentReply};
+use manifest::{Language, ShownScope};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::sync::mpsc;
@@ -21,7 +23,7 @@ impl ConsentPrompt for TerminalPrompt {
             );
             return ConsentReply::Silent;
         };
-        let dialog = ConsentDialog::new(question, ScreenSize::of_terminal());
+        let dialog = ConsentDialog::new(question, agent_args::language(), ScreenSize::of_terminal());
         let (tell, told) = mpsc::channel();
         // The thread may wait for a line longer than anybody waits for the thread; it ends with the process.
         thread::spawn(move || tell.send(dialog.run_on(&terminal)));
@@ -41,9 +43,9 @@ struct ConsentDialog {
 }
 
 impl ConsentDialog {
-    fn new(question: &ConsentQuestion<'_>, screen: ScreenSize) -> ConsentDialog {
+    fn new(question: &ConsentQuestion<'_>, language: Language, screen: ScreenSize) -> ConsentDialog {
         let time = question.within.map(|within| format!(" within {} seconds", within.as_secs()));
-        ConsentDialog { pages: pages(&in_words(question), screen), time: time.unwrap_or_default() }
+        ConsentDialog { pages: pages(&in_words(question, language), screen), time: time.unwrap_or_default() }
     }
 
     fn run_on(&self, terminal: &File) -> Option<ConsentReply> {
@@ -81,15 +83,19 @@ fn reply(line: &str) -> ConsentReply {
     }
 }
 
-/// Who asks for what, with all of the arguments.
-fn in_words(question: &ConsentQuestion<'_>) -> String {
+/// Who asks for what, what that allows, and all of the arguments.
+fn in_words(question: &ConsentQuestion<'_>, language: Language) -> String {
     let ConsentQuestion { agent, tool, scope, arguments, .. } = question;
-    let label = scope.label_fallback.as_ref().unwrap_or(&scope.label_i18n_key);
+    let ShownScope { label, description } = scope.shown(language);
+    let description = match description.is_empty() {
+        true => String::new(),
+        false => format!("    {}\n", printable_line(&description)),
+    };
     format!(
-        "{} asks for {} ({}, {}, {}):\n    {}",
+        "{} asks for {} ({}, {}, {}):\n{description}    {}",
         printable_line(agent),
         tool.name,
-        printable_line(label),
+        printable_line(&label),
         scope.id,
         scope.sensitivity,
         printable(&format!("{arguments:#}"))
@@ -115,6 +121,10 @@ mod tests {
 
     /// What is shown for a call with these arguments when this is typed, and the reply.
     fn asked_with(arguments: &Value, typed: &str) -> (String, Option<ConsentReply>) {
+        asked_in(Language::English, arguments, typed)
+    }
+
+    fn asked_in(language: Language, arguments: &Value, typed: &str) -> (String, Option<ConsentReply>) {
         let tool = Tool {
             name: "locate".to_owned(),
             description_i18n_key: "k".to_owned(),
@@ -125,8 +135,8 @@ mod tests {
         };
         let scope = Scope {
             id: "location:read".to_owned(),
-            label_i18n_key: "scope.location".to_owned(),
-            description_i18n_key: None,
+            label_i18n_key: "agent.scope.location_read.label".to_owned(),
+            description_i18n_key: Some("agent.scope.location_read.description".to_owned()),
             sensitivity: Sensitivity::High,
             label_fallback: None,
             description_fallback: None,
@@ -135,7 +145,8 @@ mod tests {
         let question =
             ConsentQuestion { agent: "agent.a.example", tool: &tool, scope: &scope, arguments, within };
         let mut shown = Vec::new();
-        let reply = ConsentDialog::new(&question, ScreenSize::USUAL).run(typed.as_bytes(), &mut shown);
+        let dialog = ConsentDialog::new(&question, language, ScreenSize::USUAL);
+        let reply = dialog.run(typed.as_bytes(), &mut shown);
         (String::from_utf8(shown).unwrap(), reply)
     }
 
@@ -144,8 +155,18 @@ mod tests {
         let (text, reply) = asked_with(&json!({ "why": "\u{202e}x\u{9b}\u{200b}" }), "y\n");
         assert_eq!(reply, Some(ConsentReply::Confirmed));
         assert!(
-            text.starts_with("agent.a.example asks for locate (scope.location, location:read, high):\n"),
+            text.starts_with(
+                "agent.a.example asks for locate (Read location, location:read, high):\n    Read where this device is\n"
+            ),
             "{text}"
+        );
+        assert!(!text.contains("agent.scope"), "no key of a translation: {text}");
+        let (chinese, _) = asked_in(Language::Chinese, &json!({}), "y\n");
+        assert!(
+            chinese.starts_with(
+                "agent.a.example asks for locate (读取位置, location:read, high):\n    读取此设备的当前位置\n"
+            ),
+            "{chinese}"
         );
         assert!(text.ends_with("allow it within 30 seconds? [y/N] "), "{text}");
         assert!(text.contains("\\u202ex\\u009b\\u200b"), "{text}");

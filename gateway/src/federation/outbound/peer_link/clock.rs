@@ -85,7 +85,7 @@ impl PeerLink<'_> {
         let PeerGateway { issuer, gateway_aid, certificate, .. } = &self.dialled.peer;
         let now = fed.clock.now_seconds();
         check_gateway(&fed.trust, issuer, gateway_aid, certificate.pem(), &self.dialled.chain, now)
-            .map_err(|error| broken(format!("its gateway is not trusted any more: {error}")))?;
+            .map_err(|error| broken(format!("its gateway is no longer trusted: {error}")))?;
         self.dialled.roots = roots;
         Ok(())
     }

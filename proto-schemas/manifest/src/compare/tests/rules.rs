@@ -121,6 +121,44 @@ fn each_rule_of_schemas_alone() {
 }
 
 #[test]
+fn a_schema_may_be_true_or_false_or_say_nothing() {
+    let between = |old: Value, new: Value| {
+        let of = |schema: Value| sample_with("/tools/0/input_schema", schema);
+        let comparison = compared(&of(old), &of(new));
+        let reauth = comparison.scopes_requiring_reauth.join(" ");
+        let reasons =
+            comparison.reasons.into_iter().map(|reason| (reason.rule, reason.path.unwrap_or_default()));
+        (reasons.collect::<Vec<_>>(), reauth)
+    };
+    let breaking = |rule, path: &str| (vec![(rule, path.to_owned())], "filesystem:read".to_owned());
+    let harmless = |path: &str| (vec![("R10", path.to_owned())], String::new());
+    assert_eq!(between(json!(true), json!({})), harmless("/input_schema"), "written in another way");
+    assert_eq!(between(json!({}), json!(true)), harmless("/input_schema"));
+    assert_eq!(between(json!(true), json!(true)), (vec![], String::new()));
+    assert_eq!(between(json!(false), json!(false)), (vec![], String::new()));
+    let object = json!({ "type": "object" });
+    for other in [json!(true), json!({}), object.clone()] {
+        assert_eq!(between(json!(false), other.clone()), breaking("R2", "/input_schema/type"), "from false");
+        assert_eq!(between(other, json!(false)), breaking("R2", "/input_schema/type"), "to false");
+    }
+    assert_eq!(between(json!(true), object.clone()), breaking("R2", "/input_schema/type"));
+    assert_eq!(between(object, json!({})), breaking("R2", "/input_schema/type"), "also when it is widened");
+    assert_eq!(
+        between(json!({}), json!({ "additionalProperties": false })),
+        breaking("R3", "/input_schema/additionalProperties")
+    );
+    assert_eq!(
+        between(json!(true), json!({ "required": ["a"] })),
+        breaking("R1", "/input_schema/properties/a")
+    );
+    let inside = |schema: Value| json!({ "properties": { "a": schema } });
+    assert_eq!(between(inside(json!(true)), inside(json!({}))), harmless("/input_schema"));
+    let of_a = "/input_schema/properties/a/type";
+    assert_eq!(between(inside(json!(false)), inside(json!({}))), breaking("R2", of_a));
+    assert_eq!(between(inside(json!({ "type": "string" })), inside(json!(false))), breaking("R2", of_a));
+}
+
+#[test]
 fn schemas_inside_schemas_are_compared() {
     for (around, path) in [
         (json!({ "properties": { "a": null } }), "/properties/a"),

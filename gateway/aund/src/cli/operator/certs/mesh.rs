@@ -16,13 +16,13 @@ const BACKDATE: i64 = 3600;
 
 #[derive(Args)]
 pub(super) struct MeshCommand {
-    /// The folder for them; the key of the authority stays in it and is needed only here
+    /// The folder for certificates and keys; the key of the authority is needed nowhere else
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// What each process runs: gateway, auth, ca, message, ...; auth+ca for a process that runs both
+    /// The service of each process: gateway, auth, ca, message, …; auth+ca if one process runs both
     #[arg(value_name = "SERVICES", required = true)]
     processes: Vec<String>,
-    /// How long the certificates live
+    /// The lifetime of the certificates in days
     #[arg(long, value_name = "DAYS", default_value_t = 365)]
     days: i64,
 }
@@ -38,7 +38,7 @@ impl MeshCommand {
                 bail!("{service} is not a service; the services are {}", known.join(", "));
             }
         }
-        ensure!(self.days > 0, "--days: a certificate lives at least a day");
+        ensure!(self.days > 0, "--days must be at least 1");
         let authority = authority(&self.folder, now)?;
         for process in &self.processes {
             let certificate = self.issue(&authority, process, now)?;

@@ -1,6 +1,7 @@
 //! `aund certs`: show, revoke and export certificates, and those of the mesh and of other operators.
 
 mod mesh;
+mod revoke;
 mod trust;
 
 use super::ask::ask;
@@ -34,25 +35,18 @@ enum CertsSubcommand {
         #[command(flatten)]
         settings: ConfigArgs,
     },
-    /// Revoke every certificate of an agent, or one by its serial; its connections and tokens end at once
-    Revoke {
-        #[arg(value_name = "AID|SERIAL")]
-        which: String,
-        /// An RFC 5280 reason, such as keyCompromise
-        #[arg(long, default_value = "unspecified")]
-        reason: String,
-        #[command(flatten)]
-        settings: ConfigArgs,
-    },
-    /// Revoke every token of an agent and close its connections; its certificate stays valid, and its key logs in again
+    /// Revoke all certificates of an agent, or one by its serial; ends the agent's connections and tokens. With --as, an agent revokes
+    /// itself
+    Revoke(Box<revoke::RevokeCommand>),
+    /// Revoke all tokens of an agent and close its connections; it can log in again with its key
     RevokeTokens {
         aid: String,
         #[command(flatten)]
         settings: ConfigArgs,
     },
     /// Add, list and remove the trusted roots of other operators
-    Trust(trust::TrustCommand),
-    /// Make certificates for the processes of a split server; run it again to renew them
+    Trust(Box<trust::TrustCommand>),
+    /// Create or renew the certificates of the processes of a split server
     Mesh(mesh::MeshCommand),
     /// Print the root certificate, or write it to a file
     ExportRoot {
@@ -68,9 +62,7 @@ impl CertsCommand {
         let outer = self.settings;
         match self.command {
             CertsSubcommand::Show { which, settings } => show(&settings.or(outer), which.as_deref()).await,
-            CertsSubcommand::Revoke { which, reason, settings } => {
-                revoke(&settings.or(outer), &which, &reason).await
-            }
+            CertsSubcommand::Revoke(command) => command.run(outer).await,
             CertsSubcommand::RevokeTokens { aid, settings } => revoke_tokens(&settings.or(outer), &aid).await,
             CertsSubcommand::Trust(command) => command.run(outer).await,
             CertsSubcommand::Mesh(command) => command.run(),
@@ -108,16 +100,6 @@ fn describe(pem: &str, state: &str) -> anyhow::Result<()> {
     output::line(&format!("    fingerprint  {}", certificate.fingerprint()))?;
     output::line(&format!("    key          {}", certificate.public_key().curve()))?;
     Ok(output::line(&format!("    valid        {from} to {until}"))?)
-}
-
-async fn revoke(settings: &ConfigArgs, which: &str, reason: &str) -> anyhow::Result<()> {
-    let (aid, serial) = aid_or_serial(which);
-    let aid = aid.as_deref().map(Aid::parse).transpose()?;
-    let revoked = ask(settings, &ca::RevokeCert { aid, serial, reason: Some(reason.to_owned()) }).await?;
-    for serial in revoked.serials {
-        output::line(&format!("revoked {serial} of {}", revoked.aid))?;
-    }
-    Ok(())
 }
 
 async fn revoke_tokens(settings: &ConfigArgs, aid: &str) -> anyhow::Result<()> {

@@ -32,13 +32,12 @@ pub(super) struct TrustCommand {
 
 #[derive(Subcommand)]
 enum TrustSubcommand {
-    /// Trust the root of another operator for its domains; a running server does so at once
+    /// Trust another operator's root for its domains; takes effect without a restart
     Add {
-        /// Its certificate; - reads it from standard input
+        /// The root certificate (PEM); - reads standard input
         #[arg(value_name = "PEM")]
         file: PathBuf,
-        /// A domain it is trusted for, or a pattern such as *.east.example; may be given several times. It replaces what was said
-        /// before
+        /// A domain that the root is trusted for, or a pattern such as *.east.example; repeatable; replaces earlier domains
         #[arg(
             long = "domain",
             value_name = "DOMAIN",
@@ -47,31 +46,31 @@ enum TrustSubcommand {
             conflicts_with = "any_domain"
         )]
         domains: Vec<String>,
-        /// Trust it for every domain: whoever holds it can then speak for all of them
+        /// Trust the root for every domain: its holder can then impersonate any domain
         #[arg(long)]
         any_domain: bool,
         #[command(flatten)]
         settings: ConfigArgs,
     },
-    /// Print the roots this domain trusts
+    /// Print the trusted roots
     List {
-        /// Print the signed list as it is published
+        /// Print the signed list that the server publishes
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         settings: ConfigArgs,
     },
-    /// Trust a root no longer
+    /// Stop trusting a root
     Remove {
-        /// The fingerprint that list prints, or the id
+        /// The root's fingerprint, as list prints it, or its id
         #[arg(value_name = "FINGERPRINT")]
         which: String,
         #[command(flatten)]
         settings: ConfigArgs,
     },
-    /// Accept a new key of another domain's authority: the next one that is seen counts
+    /// Accept a new key of another domain's authority: the next one seen is pinned
     Unpin {
-        /// The other domain, as list prints it
+        /// The domain, as list prints it
         #[arg(value_name = "DOMAIN")]
         domain: String,
         #[command(flatten)]
@@ -85,7 +84,7 @@ impl TrustCommand {
         match self.command {
             TrustSubcommand::Add { file, domains, any_domain, settings } => {
                 let named = RootDomains::parse(&domains)?;
-                ensure!(!named.is_any(), "every domain is not said with --domain, but with --any-domain");
+                ensure!(!named.is_any(), "use --any-domain to trust a root for every domain");
                 let domains = if any_domain { RootDomains::any() } else { named };
                 add(&settings.or(outer), &file, &domains).await
             }
@@ -111,7 +110,7 @@ async fn add(settings: &ConfigArgs, file: &Path, domains: &RootDomains) -> anyho
             write(&file, certificate.pem())?;
         }
         let (name, folder) = (name(&certificate), folder.display());
-        return Ok(output::line(&format!("{name} is in {folder} until the first start trusts it"))?);
+        return Ok(output::line(&format!("{name} is in {folder}; the first start will trust it"))?);
     }
     let any_domain = domains.is_any().then_some(true);
     let named = (!domains.is_any()).then(|| domains.patterns().to_vec());
@@ -181,7 +180,7 @@ async fn remove(settings: &ConfigArgs, which: &str) -> anyhow::Result<()> {
 
 async fn unpin(settings: &ConfigArgs, domain: &str) -> anyhow::Result<()> {
     let unpinned = ask(settings, &ca::UnpinIssuer { domain: domain.to_owned() }).await?;
-    output::line(&format!("the next key of the authority of {} is accepted", printable(&unpinned.domain)))?;
+    output::line(&format!("the next key of {}'s authority will be accepted", printable(&unpinned.domain)))?;
     Ok(output::line(&format!("    no longer    {}", printable(&unpinned.spki_fingerprint)))?)
 }
 

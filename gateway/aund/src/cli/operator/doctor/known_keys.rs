@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use certs::{Certificate, Identity};
 use gateway::config::Config;
 use gateway::{admin, run};
-use kernel::{Caller, StoreUrl, World};
+use kernel::{Caller, World};
 use proto_schemas::Request as _;
 use proto_schemas::requests::ca::{GetCert, KnownCertificate};
 use std::fs::{self, File};
@@ -27,7 +27,7 @@ pub(super) async fn check(config: &Config, running: bool) -> CheckOutcome {
     let keys = config.keys.as_ref().unwrap_or(&config.data);
     let pki = keys.join("pki");
     let identities = match identities(&pki) {
-        Ok(identities) if identities.is_empty() => return Good("no service has a key here yet".into()),
+        Ok(identities) if identities.is_empty() => return Good("no service keys yet".into()),
         Ok(identities) => identities,
         Err(error) => {
             let todo = "restore both from one backup, or remove both: the next start makes new ones";
@@ -35,12 +35,12 @@ pub(super) async fn check(config: &Config, running: bool) -> CheckOutcome {
         }
     };
     if !running && !pki.join("ca/issuer.crt").exists() {
-        let todo = "start it, and ask again: ca runs in another process";
+        let todo = "start the server and run doctor again: ca runs in another process";
         return Note("the certificates cannot be compared with the store".into(), todo.into());
     }
     match compare(config, keys, running, &identities).await {
         Ok(outcome) => outcome,
-        Err(error) => Bad(format!("the store of ca cannot be asked: {error:#}"), RESTORE.into()),
+        Err(error) => Bad(format!("the store of ca cannot be read: {error:#}"), RESTORE.into()),
     }
 }
 
@@ -64,7 +64,7 @@ async fn compare(
     identities: &[(&'static str, Certificate)],
 ) -> anyhow::Result<CheckOutcome> {
     if let Some(file) = missing_file(config).filter(|_| !running) {
-        return Ok(Bad(format!("{} is missing, and pki has keys of before", file.display()), RESTORE.into()));
+        return Ok(Bad(format!("{} is missing, but pki has existing keys", file.display()), RESTORE.into()));
     }
     let source = if running { CaSource::Running(&config.data) } else { opened(config, keys).await? };
     for (name, certificate) in identities {
@@ -95,9 +95,8 @@ async fn compare(
 
 /// The file of the store of `ca`, where it should be and is not.
 fn missing_file(config: &Config) -> Option<PathBuf> {
-    let Ok(StoreUrl::Sqlite(folder)) = config.store_url() else { return None };
-    let folder = if folder.as_os_str().is_empty() { config.data.clone() } else { folder };
-    Some(folder.join("ca.db")).filter(|file| !file.exists())
+    let file = config.store_url().ok()?.folder(&config.data)?.join("ca.db");
+    (!file.exists()).then_some(file)
 }
 
 async fn opened(config: &Config, keys: &Path) -> anyhow::Result<CaSource<'static>> {

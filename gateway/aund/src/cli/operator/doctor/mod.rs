@@ -1,6 +1,7 @@
 //! `aund doctor`: checks everything a server needs, and says what to do about what is missing.
 
 mod addresses;
+mod free_space;
 mod known_keys;
 
 use crate::output;
@@ -42,6 +43,7 @@ pub(in crate::cli) async fn run(config: Config) -> anyhow::Result<()> {
         ("files", files(&config.data)),
         ("chain", chain(&config.data)),
         ("store", store(&config).await),
+        ("space", free_space::check(&config).await),
         ("keys", known_keys::check(&config, running).await),
         ("trust", trust(&config.data, running).await),
     ]);
@@ -61,7 +63,7 @@ pub(in crate::cli) async fn run(config: Config) -> anyhow::Result<()> {
             }
         }
     }
-    anyhow::ensure!(broken == 0, "{broken} of the checks failed");
+    anyhow::ensure!(broken == 0, "{broken} checks failed");
     Ok(())
 }
 
@@ -78,7 +80,7 @@ fn names(config: &Config) -> CheckOutcome {
         return Good(format!("{issuer}, gateway.{issuer} and *.{issuer} resolve"));
     }
     Note(
-        format!("not found in the DNS: {}", missing.join(", ")),
+        format!("DNS does not resolve {}", missing.join(", ")),
         format!("point {issuer} and *.{issuer} to this machine, or add the names you use to /etc/hosts"),
     )
 }
@@ -91,18 +93,18 @@ fn clock(data: &Path) -> CheckOutcome {
     };
     if now < root.not_before() {
         return Bad(
-            "the clock is before the root certificate was made".into(),
+            "the clock is earlier than the root certificate".into(),
             "set the clock; clients tolerate no difference when they verify certificates".into(),
         );
     }
-    Good("after the root certificate was made".into())
+    Good("later than the root certificate".into())
 }
 
 fn files(data: &Path) -> CheckOutcome {
     if !run::is_initialised(data) {
         return Note(
             format!("{} is new", data.display()),
-            "the first start makes the certificate authority in it".into(),
+            "the first start creates its certificate authority".into(),
         );
     }
     for key in [
@@ -122,14 +124,14 @@ fn files(data: &Path) -> CheckOutcome {
             }
             Ok(meta) if meta.permissions().mode() & 0o077 != 0 => {
                 return Bad(
-                    format!("{} can be read by others", file.display()),
+                    format!("{} is readable by other users", file.display()),
                     format!("chmod 600 {}", file.display()),
                 );
             }
             Ok(_) => {}
         }
     }
-    Good(format!("{} holds its keys, readable by their owner only", data.display()))
+    Good(format!("{} has its keys, readable only by their owner", data.display()))
 }
 
 fn chain(data: &Path) -> CheckOutcome {
@@ -137,10 +139,10 @@ fn chain(data: &Path) -> CheckOutcome {
     let (Some(root), Some(registry), Some(issuer)) =
         (find("root.crt"), find("registry/registry.crt"), find("ca/issuer.crt"))
     else {
-        return Note("no certificate authority yet".into(), "the first start makes it".into());
+        return Note("no certificate authority yet".into(), "the first start creates it".into());
     };
     let Some(login) = find("auth/login.crt") else {
-        return Good("the authority is there, no service yet".into());
+        return Good("the authority exists; no service certificates yet".into());
     };
     match certs::verify_chain(
         &login,
@@ -148,7 +150,7 @@ fn chain(data: &Path) -> CheckOutcome {
         slice::from_ref(&root),
         Clock::System.now_seconds(),
     ) {
-        Ok(()) => Good("service, issuer, registry and root fit together and are valid".into()),
+        Ok(()) => Good("service, issuer, registry and root form a valid chain".into()),
         Err(error) => Bad(error.to_string(), "restore pki from your backup, or set the clock".into()),
     }
 }
@@ -156,7 +158,7 @@ fn chain(data: &Path) -> CheckOutcome {
 /// Roots of other operators that are trusted for every domain: whoever holds one can speak for all of them.
 async fn trust(data: &Path, running: bool) -> CheckOutcome {
     if !running {
-        return Good("the trusted roots are looked at while the server runs".into());
+        return Good("trusted roots are checked while the server is running".into());
     }
     let asked = admin::ask(data, ca::GetTrustRoots::METHOD, &json!({})).await.ok().flatten();
     let Some(list) = asked.and_then(|list| serde_json::from_value::<ca::TrustList>(list).ok()) else {
@@ -173,7 +175,7 @@ async fn trust(data: &Path, running: bool) -> CheckOutcome {
     }
     Note(
         format!("trusted for any domain: {}", wide.join(", ")),
-        "say for which: aund certs trust add PEM --domain DOMAIN".into(),
+        "limit it: aund certs trust add PEM --domain DOMAIN".into(),
     )
 }
 
@@ -187,8 +189,8 @@ async fn store(config: &Config) -> CheckOutcome {
         Err(error) => return Bad(error.to_string(), "set store.url".into()),
     };
     match &url {
-        StoreUrl::Sqlite(folder) => {
-            let folder = if folder.as_os_str().is_empty() { &config.data } else { folder };
+        StoreUrl::Sqlite(_) => {
+            let folder = url.folder(&config.data).unwrap_or(&config.data);
             let probe = folder.join(".aund-doctor");
             match fs::write(&probe, "x").and_then(|()| fs::remove_file(&probe)) {
                 Ok(()) => Good(format!("{} can be written", folder.display())),

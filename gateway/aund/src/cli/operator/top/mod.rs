@@ -1,6 +1,6 @@
 //! `aund top`: the metrics of a server, in a terminal or as text.
 
-mod cells;
+pub(in crate::cli::operator) mod cells;
 mod methods;
 mod model;
 mod rows;
@@ -32,13 +32,13 @@ const PAGE_BYTES: usize = 16 << 20;
 
 #[derive(Args)]
 pub(in crate::cli) struct TopCommand {
-    /// HOST:PORT of status.listen, or of a listener without TLS, of each process [default: the one on the data folder]
+    /// HOST:PORT of status.listen, or of a listener without TLS, per process [default: the process on --data]
     #[arg(value_name = "URL")]
     urls: Vec<String>,
     /// The data folder of a server on this machine
     #[arg(long, value_name = "DIR", default_value = "./data")]
     data: PathBuf,
-    /// Print once as text, and exit
+    /// Print one reading as text, and exit
     #[arg(long)]
     once: bool,
     /// Seconds between two readings

@@ -1,10 +1,11 @@
 //! `aund agent manifest check`: everything that is wrong, or the scopes as a person would see them.
 
 use super::read;
+use crate::agent_args;
 use crate::show::{Show, printable_line};
 use anyhow::bail;
 use clap::Args;
-use manifest::{Manifest, ManifestRefusal, Scope, Violation};
+use manifest::{Language, Manifest, ManifestRefusal, Scope, ShownScope, Violation, scope_texts};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -27,7 +28,7 @@ impl CheckManifestCommand {
         match read(&self.file)? {
             Ok(manifest) if show.json => show.line(&accepted(&manifest).to_string())?,
             Ok(manifest) => {
-                for line in shown(&manifest, show) {
+                for line in shown(&manifest, agent_args::language(), show) {
                     show.line(&line)?;
                 }
             }
@@ -57,6 +58,7 @@ fn accepted(manifest: &Manifest) -> Value {
         "bytes": manifest.canonical().len(),
         "warnings": manifest.warnings(),
         "scopes": manifest.scopes(),
+        "scope_texts": scope_texts(manifest.canonical()),
         "tools": manifest.tools(),
     })
 }
@@ -82,7 +84,7 @@ fn in_a_line(violation: &Violation, show: Show) -> String {
     format!("{}  {} {rule}", show.bold(&printable_line(path)), printable_line(&violation.message))
 }
 
-fn shown(manifest: &Manifest, show: Show) -> Vec<String> {
+fn shown(manifest: &Manifest, language: Language, show: Show) -> Vec<String> {
     let bytes = manifest.canonical().len();
     let mut lines = vec![format!("{}  {bytes} bytes  {}", show.green("accepted"), show.dim(manifest.hash()))];
     for warning in manifest.warnings() {
@@ -98,19 +100,20 @@ fn shown(manifest: &Manifest, show: Show) -> Vec<String> {
         lines.push("it asks for nothing".to_owned());
     }
     for scope in manifest.scopes() {
-        lines.extend(scope_lines(manifest, scope, show));
+        lines.extend(scope_lines(manifest, scope, language, show));
     }
     lines
 }
 
-/// The name, the description and the tools of a scope. Where the manifest has no text, a client has one of its own for the key.
-fn scope_lines(manifest: &Manifest, scope: &Scope, show: Show) -> Vec<String> {
-    let label = scope.label_fallback.as_ref().unwrap_or(&scope.label_i18n_key);
-    let description = scope.description_fallback.as_ref().or(scope.description_i18n_key.as_ref());
+/// The name, the description and the tools of a scope, as a person is asked to grant it.
+fn scope_lines(manifest: &Manifest, scope: &Scope, language: Language, show: Show) -> Vec<String> {
+    let ShownScope { label, description } = scope.shown(language);
     let head =
-        format!("{}  {}  {}", show.bold(&printable_line(label)), scope.sensitivity, show.dim(&scope.id));
+        format!("{}  {}  {}", show.bold(&printable_line(&label)), scope.sensitivity, show.dim(&scope.id));
     let mut lines = vec![head];
-    lines.extend(description.map(|text| format!("    {}", printable_line(text))));
+    if !description.is_empty() {
+        lines.push(format!("    {}", printable_line(&description)));
+    }
     let tools = manifest.tools().iter().filter(|tool| tool.permission_scope == scope.id);
     let mut tools = tools.peekable();
     if tools.peek().is_none() {
@@ -140,11 +143,12 @@ mod tests {
             "permission_scopes": [
                 { "id": "shell:exec", "label_i18n_key": "k", "sensitivity": "high",
                   "label_fallback": "Run\u{1b}[2J commands", "description_fallback": "Runs\nwhat it likes" },
-                { "id": "location:read", "label_i18n_key": "scope.location", "sensitivity": "high" }
+                { "id": "location:read", "label_i18n_key": "agent.scope.location_read.label",
+                  "description_i18n_key": "agent.scope.location_read.description", "sensitivity": "high" }
             ]
         });
         let manifest = Manifest::parse(&manifest.to_string()).unwrap();
-        let lines = shown(&manifest, Show::new(false, PLAIN));
+        let lines = shown(&manifest, Language::English, Show::new(false, PLAIN));
         assert!(lines[0].starts_with("accepted  "), "{lines:?}");
         assert_eq!(
             lines[2..],
@@ -152,10 +156,13 @@ mod tests {
                 "Run\\u001b[2J commands  high  shell:exec",
                 "    Runs what it likes",
                 "    for run_it, up to 10000 ms, without which the agent does not work",
-                "scope.location  high  location:read",
+                "Read location  high  location:read",
+                "    Read where this device is",
                 "    for no tool yet",
             ]
         );
+        let chinese = shown(&manifest, Language::Chinese, Show::new(false, PLAIN));
+        assert_eq!(chinese[5..7], ["读取位置  high  location:read", "    读取此设备的当前位置"]);
         assert!(lines[1].starts_with("warning /tools/0/input_schema/additionalProperties: "), "{lines:?}");
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct DiffManifestsCommand {
-    /// The manifest that people have consented to
+    /// The manifest that users have consented to
     old: PathBuf,
     /// The manifest that would replace it
     new: PathBuf,
@@ -24,7 +24,7 @@ pub(super) struct DiffManifestsCommand {
 
 /// Ends the command with an exit code of its own.
 #[derive(Debug, thiserror::Error)]
-#[error("the change is breaking: whoever granted {0} is asked again")]
+#[error("breaking change: every active user is asked to grant {0}")]
 pub(crate) struct BreakingChange(String);
 
 impl DiffManifestsCommand {
@@ -68,18 +68,18 @@ fn sentence(rule: &str) -> &'static str {
     match rule {
         "R1" => "is required now",
         "R2" => "has another type",
-        "R3" => "refuses properties that it does not name",
-        "R3b" => "restricts properties that it does not name",
+        "R3" => "now refuses undeclared properties",
+        "R3b" => "now restricts undeclared properties",
         "R3c" => "allows more properties",
-        "R4" => "lacks a value that was allowed",
-        "R4b" => "lists what is allowed, and did not before",
+        "R4" => "no longer allows a value",
+        "R4b" => "now has a list of allowed values",
         "R4c" => "allows more values",
-        "R5" => "is more sensitive than before",
+        "R5" => "is more sensitive",
         "R6" => "is a new scope",
         "R7" => "was removed",
-        "R8" => "is a new tool under a scope that was declared",
-        "R9" => "is a tool that must be granted now",
-        _ => "changed in a way that needs no consent",
+        "R8" => "is a new tool in an existing scope",
+        "R9" => "now requires its scope to be granted",
+        _ => "has another change that needs no consent",
     }
 }
 
@@ -104,7 +104,7 @@ mod tests {
         let bare = ChangeReason { rule: "R10", breaking: false, tool: None, path: None, scope: None };
         assert_eq!(
             in_a_line(&bare, Show::new(false, true)),
-            "harmless R10  changed in a way that needs no consent"
+            "harmless R10  has another change that needs no consent"
         );
     }
 }
