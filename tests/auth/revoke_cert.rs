@@ -257,15 +257,18 @@ async fn failed_revocations_are_limited_as_failed_logins_are() {
     let began = begun(&server, &alice).await;
     let mut forged = revocation(&mallory, &began, "aid", "unspecified");
     forged["aid"] = json!(alice.aid);
+    // A slow machine gets some of the minute's five back between two calls, and each gateway has its own five.
     let mut codes = Vec::new();
-    for _ in 0..12 {
+    while codes.last() != Some(&-32029) {
         let error = server.ask_error("auth.revoke_cert", &forged).await;
         if error["code"] == -32029 {
             assert!(error["data"]["retry_after_ms"].as_u64().is_some_and(|wait| wait > 0), "{error}");
         }
         codes.push(error["code"].as_i64().expect("a code"));
+        assert!(codes.len() < 60, "failures are not limited: {codes:?}");
     }
-    assert_eq!((codes[0], codes[11]), (-32003, -32029), "{codes:?}");
+    assert!(codes.len() > 5, "{codes:?}");
+    assert!(codes[..5].iter().all(|code| *code == -32003), "{codes:?}");
 }
 
 #[tokio::test]

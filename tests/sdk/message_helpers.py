@@ -71,6 +71,25 @@ def notified_in_order(agent):
     return seqs
 
 
+def reached(agent, count):
+    """The server has pushed every message so far to this client, or answered it to a pull."""
+
+    def heard():
+        frames = map(json.loads, agent.frames(holding='"seq"')["heard"])
+        return {seq for frame in frames for seq in carried(frame)} >= set(range(1, count + 1))
+
+    eventually(f"{count} messages on the wire to {agent.aid}", heard, 60)
+
+
+def carried(frame):
+    """The seqs of the messages that a frame has."""
+    if frame.get("method") == "event/message.received":
+        return [frame["params"]["seq"]]
+    result = frame.get("result")
+    pulled = result.get("messages") if isinstance(result, dict) else None
+    return [message["seq"] for message in pulled or ()]
+
+
 def flagged_as_plain(agent):
     """Every plain payload was pushed with `"encrypted": false`, and nothing that may be an envelope; gives how many of each."""
     heard = [json.loads(frame)["params"] for frame in agent.frames(holding='"event/message.received"')["heard"]]

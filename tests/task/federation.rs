@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{create, next_is, said};
 use crate::support::agent::{ConnectedAgent, text};
 use crate::support::domain::DomainPair;
-use crate::support::{TestServer, until};
+use crate::support::{TestServer, split, until};
 
 /// Waits until a domain was told of a task, and that it has this status.
 async fn until_listed(agent: &ConnectedAgent, task: &str, status: &str) -> Value {
@@ -214,14 +214,35 @@ async fn a_task_for_a_domain_that_cannot_be_asked_for_good_ends_with_the_reason(
     }
 }
 
+/// One process knows that it has no federation and refuses the task. In a split server the service learns it when it tells the other
+/// domain, and the task ends with that reason.
 #[tokio::test]
-async fn where_federation_is_switched_off_a_task_for_another_domain_is_refused_for_good() {
+async fn where_federation_is_switched_off_a_task_for_another_domain_ends_for_good() {
     let server = TestServer::shared_with("federation.enabled = false").await;
     let alice = server.agent("alice").await;
     let message = json!({ "to": "carol.far.test", "payload": { "text": "hello" } });
+    let error = alice.call_error("message.send", &message).await;
+    assert_eq!(error["data"]["retryable"], false, "{error}");
+
     let create = json!({ "to": "carol.far.test", "input": said("please") });
-    for (method, params) in [("task.create", create), ("message.send", message)] {
-        let error = alice.call_error(method, &params).await;
-        assert_eq!(error["data"]["retryable"], false, "{method}: {error}");
+    match alice.try_call("task.create", &create).await {
+        Err(error) => {
+            assert!(!split(), "{error}");
+            assert_eq!(
+                (&error["code"], &error["data"]["retryable"]),
+                (&json!(-32010), &json!(false)),
+                "{error}"
+            );
+        }
+        Ok(created) => {
+            assert!(split(), "{created}");
+            let about = json!({ "task_id": created["task_id"] });
+            let task = until("the task ends", || async {
+                let task = alice.call("task.get", &about).await;
+                (task["status"] == "canceled").then_some(task)
+            })
+            .await;
+            assert_eq!(task["reason"], "federation_off", "{task}");
+        }
     }
 }
