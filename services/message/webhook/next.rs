@@ -1,5 +1,6 @@
 //! `message.webhook.next`: the message that a webhook is sent next.
 
+use crate::envelope::may_be_sealed;
 use crate::reading::consumer::Consumer;
 use crate::reading::page::MAX_ROW_BYTES;
 use crate::reading::scan::HasContent;
@@ -16,8 +17,6 @@ use std::sync::Arc;
 
 const NEW_MESSAGE: &str = "message.new";
 const TOOL_RESPONSE: &str = "artifact_response";
-/// What the type of an encrypted payload begins with.
-const ENCRYPTED_TYPE: &str = "e2ee.";
 /// How many messages are looked at together, where the first one cannot be sent.
 const BATCH: usize = 100;
 /// The content of a queue message may come a moment after its seq. What has none after this time never gets any.
@@ -96,20 +95,9 @@ fn next_message(found: &InboxMessage, consumer: &Consumer) -> Option<NextMessage
 
 /// Whether it is encrypted, and whether it is called the answer to a tool call.
 fn marks(message: &StoredMessage) -> (bool, bool) {
-    #[derive(Default, Deserialize)]
-    struct PayloadType {
-        #[serde(rename = "type", default)]
-        kind: String,
-    }
     let attributes = &message.attributes;
-    let is_encrypted = match message.kind {
-        MessageKind::V1 | MessageKind::V2 => true,
-        _ if attributes.encrypted => true,
-        _ => {
-            let payload: PayloadType = serde_json::from_str(message.body.get()).unwrap_or_default();
-            payload.kind.starts_with(ENCRYPTED_TYPE)
-        }
-    };
+    let is_envelope = matches!(message.kind, MessageKind::V1 | MessageKind::V2);
+    let is_encrypted = is_envelope || attributes.encrypted || may_be_sealed(&message.body);
     let marks = MessageMarks {
         msg_subtype: attributes.msg_subtype.as_deref(),
         headers: attributes.headers.as_deref(),

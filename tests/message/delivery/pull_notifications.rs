@@ -50,6 +50,27 @@ async fn notifications(from: &ConnectedAgent, client: &ConnectedAgent) -> Vec<Va
     events_until_now(from, client).await.into_iter().filter(|event| !may_be_late(event)).collect()
 }
 
+/// Sends all messages. Whenever the client puts its key it is notified again, in the midst of what is sent to it.
+async fn flood_while_reminded(
+    from: &ConnectedAgent,
+    messages: &[Value],
+    client: &ConnectedAgent,
+    key: &Value,
+) {
+    let sent = Cell::new(false);
+    let sending = async {
+        flood(from, messages).await;
+        sent.set(true);
+    };
+    let putting = async {
+        while !sent.get() {
+            let answers = client.call_many("message.v2.put_peer_pk", &vec![key.clone(); 8]).await;
+            assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+        }
+    };
+    futures_util::join!(sending, putting);
+}
+
 /// The seqs of what comes until a message that `from` sends now, that one included.
 async fn told_seqs(from: &ConnectedAgent, client: &ConnectedAgent) -> Vec<i64> {
     let sent = send(from, message(client.aid(), "the last")).await;
@@ -126,19 +147,7 @@ async fn a_notification_never_goes_back() {
     let key = put_key(&bob).await;
     let messages: Vec<Value> = (0..400).map(|n| sealed(&alice, bob.aid(), &format!("m-{n}"))).collect();
 
-    // Whenever it puts its key it is notified again, in the midst of what is sent to it.
-    let sent = Cell::new(false);
-    let sending = async {
-        flood(&alice, &messages).await;
-        sent.set(true);
-    };
-    let putting = async {
-        while !sent.get() {
-            let answers = bob.call_many("message.v2.put_peer_pk", &vec![key.clone(); 8]).await;
-            assert!(answers.iter().all(Result::is_ok), "{answers:?}");
-        }
-    };
-    futures_util::join!(sending, putting);
+    flood_while_reminded(&alice, &messages, &bob, &key).await;
 
     let events = events_until_now(&alice, &bob).await.into_iter();
     let notifications = events.filter(|event| event["method"] == NOTIFICATION);
@@ -179,18 +188,7 @@ async fn a_client_that_is_sent_plain_messages_meanwhile_is_told_of_the_newest_in
     let bob = client(&server, &bob, second_generation()).await;
     let key = put_key(&bob).await;
 
-    let sent = Cell::new(false);
-    let sending = async {
-        flood(&alice, &numbered(bob.aid(), 300)).await;
-        sent.set(true);
-    };
-    let putting = async {
-        while !sent.get() {
-            let answers = bob.call_many("message.v2.put_peer_pk", &vec![key.clone(); 8]).await;
-            assert!(answers.iter().all(Result::is_ok), "{answers:?}");
-        }
-    };
-    futures_util::join!(sending, putting);
+    flood_while_reminded(&alice, &numbered(bob.aid(), 300), &bob, &key).await;
 
     let mut seqs = vec![];
     let mut reminded = 0;
