@@ -52,6 +52,9 @@ pub(super) struct Refreshed {
 
 /// A used token is kept for longer than it may be replayed.
 const CONSUMED_MS: i64 = 60_000;
+/// How many refresh tokens an agent has at most, those included that were used a moment ago. A login beyond them ends the chain whose
+/// token was issued first.
+pub(super) const TOKENS_PER_AGENT: i64 = 1000;
 /// How many expired rows one purge removes at most.
 pub(super) const PURGE_ROWS: i64 = 500;
 
@@ -76,6 +79,7 @@ impl Store {
             let outcome = if !use_login(&mut tx, &login.request_id, login.login_expires_at).await? {
                 LoginOutcome::UsedBefore
             } else if insert(&mut tx, &login.token).await? {
+                end_oldest(&mut tx, &login.token).await?;
                 LoginOutcome::Stored
             } else {
                 LoginOutcome::Overtaken
@@ -308,6 +312,27 @@ async fn end_chain_of_spent(
     let ended =
         sqlx::query("DELETE FROM refresh_tokens WHERE chain = $1").bind(chain).execute(&mut **tx).await?;
     Ok(ended.rows_affected() > 0)
+}
+
+/// Ends what an agent has beyond its number of tokens, but never the chain of this one.
+async fn end_oldest(tx: &mut Transaction<'static, Any>, newest: &Token) -> sqlx::Result<()> {
+    let held: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM refresh_tokens WHERE aid = $1")
+        .bind(newest.aid.as_str())
+        .fetch_one(&mut **tx)
+        .await?;
+    if held <= TOKENS_PER_AGENT {
+        return Ok(());
+    }
+    sqlx::query(
+        "DELETE FROM refresh_tokens WHERE chain IN
+         (SELECT chain FROM refresh_tokens WHERE aid = $1 AND chain <> $2 ORDER BY issued_at, hash LIMIT $3)",
+    )
+    .bind(newest.aid.as_str())
+    .bind(newest.chain.as_str())
+    .bind(held - TOKENS_PER_AGENT)
+    .execute(&mut **tx)
+    .await
+    .map(drop)
 }
 
 /// False if the agent's tokens were revoked since the login that the token descends from.

@@ -1,6 +1,7 @@
 //! Logins and tokens alone: what is single-use, what expires, what survives a restart.
 
 use super::AuthService;
+use super::store::{Login, LoginOutcome, Store, TOKENS_PER_AGENT, Token};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{Certificate, Curve, Key};
@@ -183,12 +184,9 @@ async fn tokens_that_ca_could_not_have_revoked_are() {
     assert_eq!(refresh(&test, &tokens["refresh_token"]).await["success"], false);
 }
 
-#[tokio::test]
-async fn a_login_or_refresh_that_a_revocation_overtook_stores_nothing() {
-    use super::store::{Login, LoginOutcome, Store, Token};
-    let test = TestWorld::with(&["ca"]).and(crate::open).await;
-    let store = Store::new(test.world.db("auth", &sqlx::migrate!("./migrations")).await.unwrap());
-    let login = |hash: &str, after_revocation| Login {
+/// A login of alice whose first refresh token has this hash.
+fn stored_login(hash: &str, issued_at: i64, after_revocation: i64) -> Login {
+    Login {
         request_id: format!("req-{hash}"),
         login_expires_at: 100,
         token: Token {
@@ -196,14 +194,42 @@ async fn a_login_or_refresh_that_a_revocation_overtook_stores_nothing() {
             chain: format!("chain-{hash}"),
             parent: None,
             aid: "alice.aid.pub".to_owned(),
-            first_issued_at: 1,
+            first_issued_at: issued_at,
             refresh_count: 0,
-            issued_at: 1,
-            expires_at: 1000,
+            issued_at,
+            expires_at: 10_000,
             login_key: None,
             after_revocation,
         },
-    };
+    }
+}
+
+/// Logins without end kept a row each for thirty days.
+#[tokio::test]
+async fn an_agent_has_so_many_refresh_tokens_and_a_login_more_ends_the_oldest() {
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
+    let store = Store::new(test.world.db("auth", &sqlx::migrate!("./migrations")).await.unwrap());
+    let logins = (0..TOKENS_PER_AGENT).map(|n| stored_login(&format!("token-{n}"), n, 0)).collect();
+    let mut bob = stored_login("of-bob", 0, 0);
+    bob.token.aid = "bobby.aid.pub".to_owned();
+    store.log_in_all(logins).await.unwrap();
+    store.log_in_all(vec![bob]).await.unwrap();
+    let holds = async |hash: &str| store.holder(hash).await.unwrap().is_some();
+    assert!(holds("token-0").await, "that many may be");
+
+    // The clock of the server was set back: what is stored now seems to be the oldest, and stays.
+    store.log_in_all(vec![stored_login("now", -1, 0)]).await.unwrap();
+    for (hash, stays) in [("token-0", false), ("token-1", true), ("now", true), ("of-bob", true)] {
+        assert_eq!(holds(hash).await, stays, "{hash}");
+    }
+    assert!(store.refresh("now", None, "next", 10, 0, 720).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_login_or_refresh_that_a_revocation_overtook_stores_nothing() {
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
+    let store = Store::new(test.world.db("auth", &sqlx::migrate!("./migrations")).await.unwrap());
+    let login = |hash: &str, after_revocation| stored_login(hash, 1, after_revocation);
     assert_eq!(store.log_in_all(vec![login("early", 0)]).await.unwrap(), [LoginOutcome::Stored]);
     assert_eq!(store.revoke_tokens("alice.aid.pub", 7).await.unwrap(), 7);
     assert_eq!(store.revoke_tokens("alice.aid.pub", 7).await.unwrap(), 8, "a later one has a later time");

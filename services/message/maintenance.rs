@@ -18,6 +18,8 @@ const REMOVE_EVERY: u32 = 100;
 /// How often it is written how much was stored.
 const COUNT_EVERY: u32 = 50;
 const REMOVE_ROWS: usize = 200;
+/// All positions are read for this: once an hour.
+const REMOVE_SLOTS_EVERY: u32 = 36_000;
 
 impl MessageService {
     /// Runs until the server stops. What it did not get to is done after the next start.
@@ -42,6 +44,9 @@ impl MessageService {
             if tick.is_multiple_of(REMOVE_EVERY) {
                 self.remove_old().await;
                 self.remove_forgotten().await;
+            }
+            if tick.is_multiple_of(REMOVE_SLOTS_EVERY) {
+                self.remove_slots().await;
             }
         }
     }
@@ -75,6 +80,14 @@ impl MessageService {
             if let Err(error) = removed {
                 tracing::warn!("{what} could not be removed, will try again: {error}");
             }
+        }
+    }
+
+    async fn remove_slots(&self) {
+        if let Err(error) = self.store.remove_slots().await {
+            tracing::warn!(
+                "the read positions of devices with too many slots could not be removed, will try again: {error}"
+            );
         }
     }
 

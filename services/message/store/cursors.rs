@@ -3,6 +3,13 @@
 use super::Store;
 use std::collections::HashMap;
 
+/// How many slots of a device have positions. Of more than these, the ones that have read least far start again.
+pub(crate) const SLOTS_PER_DEVICE: i64 = 256;
+/// In how many inboxes one call removes positions.
+const INBOXES_AT_ONCE: i64 = 100;
+/// How many slots one transaction removes.
+const SLOTS_AT_ONCE: usize = 100;
+
 impl Store {
     /// How far a consumer has read: `sender` is empty for all of them together.
     pub async fn cursor(&self, inbox: i64, slot: &str, sender: &str) -> sqlx::Result<Option<i64>> {
@@ -54,5 +61,48 @@ impl Store {
         let floor = sqlx::query_scalar(select).bind(inbox).bind(slot).fetch_one(&mut *tx).await?;
         self.db.commit(tx).await?;
         Ok(floor)
+    }
+
+    /// Removes the positions of slots that are too many. A client chooses its slots, and nothing else removes them while its device
+    /// stays.
+    pub async fn remove_slots(&self) -> sqlx::Result<()> {
+        let inboxes: Vec<i64> = sqlx::query_scalar(
+            "SELECT inbox FROM (SELECT inbox, slot FROM cursor UNION SELECT inbox, slot FROM consumer) AS slots
+             GROUP BY inbox HAVING COUNT(*) > $1 LIMIT $2",
+        )
+        .bind(SLOTS_PER_DEVICE)
+        .bind(INBOXES_AT_ONCE)
+        .fetch_all(self.db.read())
+        .await?;
+        for inbox in inboxes {
+            self.remove_slots_of(inbox).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_slots_of(&self, inbox: i64) -> sqlx::Result<()> {
+        // The least read first. A slot that has only asked sender by sender has read nothing.
+        let slots: Vec<String> = sqlx::query_scalar(
+            "SELECT slot FROM
+             (SELECT slot FROM cursor WHERE inbox = $1 UNION SELECT slot FROM consumer WHERE inbox = $1) AS slots
+             ORDER BY (SELECT COALESCE(MAX(seq), 0) FROM cursor WHERE inbox = $1 AND cursor.slot = slots.slot), slot",
+        )
+        .bind(inbox)
+        .fetch_all(self.db.read())
+        .await?;
+        let excess = slots.len().saturating_sub(SLOTS_PER_DEVICE as usize);
+        for slots in slots[..excess].chunks(SLOTS_AT_ONCE) {
+            let mut tx = self.db.begin().await?;
+            for slot in slots {
+                for statement in [
+                    "DELETE FROM cursor WHERE inbox = $1 AND slot = $2",
+                    "DELETE FROM consumer WHERE inbox = $1 AND slot = $2",
+                ] {
+                    sqlx::query(statement).bind(inbox).bind(slot.as_str()).execute(&mut *tx).await?;
+                }
+            }
+            self.db.commit(tx).await?;
+        }
+        Ok(())
     }
 }

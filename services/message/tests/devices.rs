@@ -1,6 +1,7 @@
 //! The devices of an agent: so many, and not for ever.
 
 use super::*;
+use crate::store::cursors::SLOTS_PER_DEVICE;
 
 async fn names(service: &MessageService, of: &TestAgent) -> Vec<String> {
     let inboxes = service.inboxes.of(&Aid::parse(&of.aid).unwrap()).await.unwrap();
@@ -167,4 +168,45 @@ async fn a_sender_who_wrote_nothing_has_no_cursor_and_is_not_told() {
     let ack = json!({ "cursor_scope": "peer", "sender_aid": alice.aid, "up_to_seq": 1 });
     to.call(&test, "message.v2.ack", ack).await.unwrap();
     assert_eq!(cursors().await, 1);
+}
+
+/// A client chooses its slots: each has positions, which stayed as long as the device.
+#[tokio::test]
+async fn a_device_has_positions_of_so_many_slots_and_those_that_read_least_go() {
+    let (test, alice, carol) = two().await;
+    let (from, to) = (AgentDevice { agent: &alice, device: "a" }, AgentDevice { agent: &carol, device: "c" });
+    from.send(&test, &carol, "one").await.unwrap();
+    to.call(&test, "message.ack", json!({ "seq": 1 })).await.unwrap();
+    let service = open_again(&test).await;
+    let inbox = service.inboxes.of(&Aid::parse(&carol.aid).unwrap()).await.unwrap()[0].id;
+    let mut tx = service.store.db().write().await.unwrap();
+    for n in 0..SLOTS_PER_DEVICE {
+        let insert = "INSERT INTO cursor (inbox, slot, sender, seq) VALUES ($1, $2, '', $3)";
+        sqlx::query(insert)
+            .bind(inbox)
+            .bind(format!("slot-{n:03}"))
+            .bind(n + 2)
+            .execute(&mut *tx)
+            .await
+            .unwrap();
+    }
+    let asked = "INSERT INTO consumer (inbox, slot, bootstrap_floor) VALUES ($1, 'asked', 0)";
+    sqlx::query(asked).bind(inbox).execute(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
+
+    let slots = async || -> Vec<String> {
+        let all = "SELECT slot FROM (SELECT slot FROM cursor WHERE inbox = $1 UNION SELECT slot FROM consumer WHERE inbox = $1) AS slots
+                   ORDER BY slot";
+        sqlx::query_scalar(all).bind(inbox).fetch_all(service.store.db().read()).await.unwrap()
+    };
+    assert_eq!(slots().await.len() as i64, SLOTS_PER_DEVICE + 2);
+    service.store.remove_slots().await.unwrap();
+    let left = slots().await;
+    assert_eq!(left.len() as i64, SLOTS_PER_DEVICE);
+    assert_eq!(
+        left[0], "slot-000",
+        "the one that has read nothing and the one that has read one message are gone"
+    );
+    service.store.remove_slots().await.unwrap();
+    assert_eq!(slots().await, left);
 }
