@@ -3,16 +3,16 @@ use client::{Client, OthersText};
 #[tokio::main]
 async fn main() -> Result<(), client::Error> {
     let gateway = std::env::args().nth(1).unwrap_or("127.0.0.1:20001".to_owned());
-    let alice = Client::builder("alice.agents.localhost").gateway(&gateway).home("./agents");
-    let bobb = Client::builder("bobb.agents.localhost").gateway(&gateway).home("./agents");
-    alice.register().await?;
-    bobb.register().await?;
-    let (alice, bobb) = (alice.connect().await?, bobb.connect().await?);
+    let carol = Client::builder("carol.agents.localhost").gateway(&gateway).home("./agents");
+    let dave = Client::builder("dave.agents.localhost").gateway(&gateway).home("./agents");
+    carol.register().await?;
+    dave.register().await?;
+    let (carol, dave) = (carol.connect().await?, dave.connect().await?);
 
-    alice.send_text(bobb.aid(), "Hello Bobb!").await?;
+    carol.send_text(dave.aid(), "Hello Dave!").await?;
 
     // Each message once and in order, also what is sent after the server was restarted.
-    let mut messages = bobb.messages();
+    let mut messages = dave.messages();
     loop {
         let message = messages.next().await?;
         println!("{}: {}", message.from(), OthersText(message.text()));

@@ -58,6 +58,10 @@ fn the_agent_of_the_readme_is_an_example_that_is_built() {
 #[tokio::test]
 async fn the_agent_of_the_readme_receives_after_the_server_was_killed() {
     let mut server = server_that_stays();
+    // The page has registered these by then.
+    for name in ["alice", "bobb"] {
+        server.register(name).await;
+    }
     let example = Path::new(env!("CARGO_BIN_EXE_aund")).with_file_name("examples").join("readme");
     assert!(example.exists(), "{} is built by cargo build -p client --examples", example.display());
     let mut command = Command::new(example);
@@ -65,15 +69,15 @@ async fn the_agent_of_the_readme_receives_after_the_server_was_killed() {
     let mut agent = command.spawn().expect("the example can be started");
     let mut lines = BufReader::new(agent.stdout.take().expect("a pipe")).lines();
     let first = within("the first message", lines.next_line()).await.expect("it prints");
-    assert_eq!(first, Some(format!("{}: Hello Bobb!", aid("alice"))));
+    assert_eq!(first, Some(format!("{}: Hello Dave!", aid("carol"))));
 
     server.kill();
     server.start_again();
-    let carol = server.agent("carol").await;
+    let frank = server.agent("frank").await;
     let payload = json!({ "type": "text", "text": "Are you still there?" });
-    carol.call("message.send", &json!({ "to": aid("bobb"), "payload": payload })).await;
+    frank.call("message.send", &json!({ "to": aid("dave"), "payload": payload })).await;
     let second = within("the message after the restart", lines.next_line()).await.expect("it prints");
-    assert_eq!(second, Some(format!("{}: Are you still there?", aid("carol"))));
+    assert_eq!(second, Some(format!("{}: Are you still there?", aid("frank"))));
 }
 
 #[tokio::test]

@@ -23,8 +23,10 @@ socket.getaddrinfo = getaddrinfo
 
 @pytest.fixture
 def readme_server(folder):
-    """With the domain of the README."""
+    """With the domain of the README, and the agents that the page has registered by then."""
     server = Aund(folder / "server", issuer="agents.localhost").start()
+    for name in ("alice", "bobb"):
+        server.command("register", name)
     yield server
     server.stop()
 
