@@ -72,8 +72,10 @@ impl Show {
             "event/message.ack" => format!("{} has read up to #{}", word(&params["to"]), params["ack_seq"]),
             "event/message.recalled" => recalled(params),
             "event/peer.v2.message_received" => {
-                let (from, seq) = (word(&params["from_aid"]), &params["seq"]);
-                format!("#{seq} {from} sent an encrypted message; this client has no key for it")
+                format!(
+                    "there are encrypted messages up to #{}; this client has no key for them",
+                    params["seq"]
+                )
             }
             "event/gateway.disconnect" => {
                 format!("the gateway closes the connection: {} ({})", word(&params["reason"]), params["code"])
@@ -150,6 +152,13 @@ mod tests {
         row["payload"] = json!({ "type": "e2ee.encrypted", "ciphertext": "…" });
         assert!(PLAIN.message(&row).ends_with("(encrypted; this client has no key for it)"));
         assert!(PLAIN.message(&json!({})).contains("? → ?"), "an empty row is shown, too");
+        // It names the newest message, which may be a plain one of somebody else.
+        let reminder = json!({ "seq": 4, "from_aid": "carol.a.example", "message_id": "m-4" });
+        let line = PLAIN.event("event/peer.v2.message_received", &reminder);
+        assert!(
+            line.ends_with("there are encrypted messages up to #4; this client has no key for them"),
+            "{line}"
+        );
     }
 
     #[test]

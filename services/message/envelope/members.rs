@@ -18,6 +18,13 @@ pub(super) struct EnvelopeType {
     pub version: Option<String>,
 }
 
+/// Only the type: whatever else is in it, it is read.
+#[derive(Deserialize)]
+pub(super) struct PayloadType {
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+}
+
 #[derive(Deserialize)]
 pub(super) struct DeviceCopies {
     pub recipient_copies: Vec<Copy>,

@@ -7,7 +7,7 @@ mod tests;
 mod tree;
 
 use kernel::{Aid, CallingAgent};
-use members::{BorrowedText, DeviceCopies, EnvelopeMembers, EnvelopeType};
+use members::{BorrowedText, DeviceCopies, EnvelopeMembers, EnvelopeType, PayloadType};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use std::borrow::Cow;
@@ -64,7 +64,7 @@ pub(super) fn may_be_sealed(payload: &RawValue) -> bool {
     if !text.contains("e2ee.") && !text.contains("\\u") {
         return false;
     }
-    let head = text.starts_with('{').then(|| serde_json::from_str::<EnvelopeType>(text).ok()).flatten();
+    let head = text.starts_with('{').then(|| serde_json::from_str::<PayloadType>(text).ok()).flatten();
     head.and_then(|head| head.kind).is_some_and(|kind| kind.starts_with("e2ee."))
 }
 

@@ -98,9 +98,13 @@ impl BruteForce {
             let spelt = self.spelt(&unit.text).into_iter().take(MOST_SPELLINGS);
             asked.forms = spelt.filter_map(|term| Some((number(&term)?, hundredths(BY_SPELLING)))).collect();
         }
-        let having = strongest(&asked).iter().filter(|strength| **strength >= 0.35).count() as f64;
-        let documents = self.documents.len() as f64;
-        asked.idf = (1.0 + (documents - having + 0.5) / (having + 0.5)).ln();
+        let strongest = strongest(&asked);
+        // A word that nobody has counts for nothing.
+        if strongest.iter().any(|strength| *strength > 0.0) {
+            let having = strongest.iter().filter(|strength| **strength >= 0.35).count() as f64;
+            let documents = self.documents.len() as f64;
+            asked.idf = (1.0 + (documents - having + 0.5) / (having + 0.5)).ln();
+        }
         asked
     }
 
@@ -153,8 +157,10 @@ impl WordedDocument {
                 covered += unit.idf * strongest;
                 words += unit.idf * unit.weighted(&self.texts);
             }
-            let coverage: f64 = covered / all;
-            score += coverage * coverage * words;
+            if all > 0.0 {
+                let coverage: f64 = covered / all;
+                score += coverage * coverage * words;
+            }
         }
         if *signed {
             score += 2.0;

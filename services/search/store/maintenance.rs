@@ -7,6 +7,8 @@ use sqlx::Any;
 const MOST_DAILY: i64 = 3;
 /// How long a snapshot that was frozen for a reader is kept after its last page was read.
 const READ_MS: i64 = 15 * 60_000;
+/// How long it is kept at most, however long it is read: documents that were removed meanwhile are in it.
+const KEPT_MS: i64 = 6 * 60 * 60_000;
 /// That a page was read is written at most so often: a snapshot is kept for so much longer.
 const READ_STEP_MS: i64 = 60_000;
 /// Entries that one statement removes.
@@ -78,11 +80,12 @@ impl Store {
         self.db.commit(tx).await
     }
 
-    /// Removes the snapshots that were frozen for readers and that nobody reads any more.
+    /// Removes the snapshots that were frozen for readers and that nobody reads any more, or that have been read for too long.
     pub async fn remove_unread_snapshots(&self, now: i64) -> sqlx::Result<()> {
         let mut tx = self.db.begin().await?;
-        sqlx::query("DELETE FROM snapshot WHERE daily = 0 AND read_at < $1")
+        sqlx::query("DELETE FROM snapshot WHERE daily = 0 AND (read_at < $1 OR frozen_at < $2)")
             .bind(now - READ_MS - READ_STEP_MS)
+            .bind(now - KEPT_MS)
             .execute(&mut *tx)
             .await?;
         self.db.commit(tx).await

@@ -134,8 +134,10 @@ impl SearchService {
             let generation = self.index().generation();
             let unusable = generation > state.sequence || generation < state.floor;
             if asked || unusable || state.sequence - generation > FAR_BEHIND {
+                let rebuilt = self.make_index_anew().await;
+                *self.rebuilding.progress.lock() = None;
+                rebuilt?;
                 *self.rebuilding.done_for.lock() = Some(state.rebuilds);
-                self.make_index_anew().await?;
             } else if !self.index_page().await? {
                 self.level.store(true, Ordering::Relaxed);
                 return Ok(());
@@ -182,7 +184,6 @@ impl SearchService {
         }
         apply(&new, Vec::new(), generation).await?;
         let old = std::mem::replace(&mut *self.index.write(), new);
-        *self.rebuilding.progress.lock() = None;
         // It ends when the last search that uses it does, and waits for its own threads then.
         let ended = tokio::task::spawn_blocking(move || drop(old)).await;
         ended.map_err(|error| Error::Index(error.into()))?;

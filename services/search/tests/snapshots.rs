@@ -82,6 +82,26 @@ async fn a_snapshot_stays_as_long_as_its_pages_are_read() {
     assert_eq!(stored_versions(&directory).await, 8, "those that a snapshot showed are gone with it");
 }
 
+/// What was removed from the directory since is in it.
+#[tokio::test]
+async fn a_snapshot_of_a_reader_ends_after_six_hours_however_often_it_is_read() {
+    let directory = TestDirectory::open().await;
+    directory.search.tick().await.unwrap();
+    for number in 0..3 {
+        directory.publish(&format!("agent{number}")).await;
+    }
+    let wanted = json!({ "version": directory.snapshot(10).await.1, "limit": 1 });
+    for _ in 0..35 {
+        directory.test.world.clock.advance_ms(10 * MINUTE_MS);
+        directory.get("search.snapshot", wanted.clone()).await;
+        directory.search.remove_old().await.unwrap();
+    }
+    directory.get("search.snapshot", wanted.clone()).await;
+    directory.test.world.clock.advance_ms(11 * MINUTE_MS);
+    directory.search.remove_old().await.unwrap();
+    assert_eq!(code(directory.call("search.snapshot", wanted).await), -32163);
+}
+
 /// How many versions of documents are stored.
 async fn stored_versions(directory: &TestDirectory) -> i64 {
     let mut log = directory.search.store.write_log(0).await.unwrap();

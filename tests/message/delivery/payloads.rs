@@ -201,6 +201,7 @@ async fn only_what_may_not_be_an_envelope_is_flagged_as_not_encrypted() {
         (r#"{"type":"e2ee.encrypted","ciphertext":"x"}"#, true, json!(true)),
         (r#"{"type":"e2ee.encrypted","ciphertext":"x"}"#, false, Value::Null),
         (r#"{"ciphertext":"x","type":"e2ee.group_key_request"}"#, false, Value::Null),
+        (r#"{"type":"e2ee.encrypted","version":1,"ciphertext":"x"}"#, false, Value::Null),
         (r#"{"type":"\u0065\u0032ee.encrypted"}"#, false, Value::Null),
         (r#"{"\u0074ype":"e2ee\u002eencrypted"}"#, false, Value::Null),
     ] {

@@ -109,7 +109,7 @@ pub(super) fn find(
 
 /// Puts what documents have of each unit into the table. A unit that none has may be misspelt.
 fn look_up(view: &IndexView, matches: &mut Matches, units: &mut [Unit]) -> anyhow::Result<UnitCounts> {
-    let (mut documents, mut misspelt) = (Vec::with_capacity(units.len()), 0);
+    let (mut found, mut misspelt) = (Vec::with_capacity(units.len()), 0);
     for (column, unit) in units.iter_mut().enumerate() {
         let mut count: UnitCount = matches.add_unit(view, column, unit)?;
         if !count.found && unit.spelt && misspelt < MOST_MISSPELT {
@@ -118,10 +118,12 @@ fn look_up(view: &IndexView, matches: &mut Matches, units: &mut [Unit]) -> anyho
             count = matches.add_forms(view, column, &forms)?;
             unit.forms.extend(forms);
         }
-        documents.push(count.documents);
+        found.push(count);
     }
-    let idfs = UnitIdfs::new(documents.iter().map(|having| idf(view.documents, *having)).collect());
-    Ok(UnitCounts { documents, idfs })
+    // A word that nobody has tells no two documents apart.
+    let rarity = |count: &UnitCount| if count.found { idf(view.documents, count.documents) } else { 0.0 };
+    let idfs = UnitIdfs::new(found.iter().map(rarity).collect());
+    Ok(UnitCounts { documents: found.iter().map(|count| count.documents).collect(), idfs })
 }
 
 /// The best of one segment. Takes its rows out of the table in any case.

@@ -38,7 +38,7 @@ struct JudgedCounts {
 fn judged_index() -> (TextIndex, TempDir) {
     let agents: Vec<JudgedAgent> = serde_json::from_str(include_str!("judged/agents.json")).unwrap();
     assert!(agents.len() >= 100);
-    let changes = agents.into_iter().map(|agent| {
+    let changes = agents.into_iter().enumerate().map(|(n, agent)| {
         let tags = agent.tags.iter().map(|tag| crate::index::words::normalised(tag)).collect();
         IndexChange::Upsert(Box::new(IndexedDocument {
             aid: format!("{}.agents.example", agent.label),
@@ -48,6 +48,9 @@ fn judged_index() -> (TextIndex, TempDir) {
             tags,
             skills: agent.skills.join("\n"),
             body: agent.body,
+            // Half of them are signed, and each was published some days before: neither says who is meant.
+            signed: n % 2 == 0,
+            updated_at: NOW - (n as i64 * 7 % 40) * DAY,
             ..IndexedDocument::default()
         }))
     });

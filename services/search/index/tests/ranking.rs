@@ -123,6 +123,33 @@ fn many_documents_are_ranked_as_by_brute_force() {
     }
 }
 
+/// They made the words that were found worth less than a signature.
+#[test]
+fn words_that_nobody_has_do_not_let_a_signature_decide() {
+    let (index, _folder) = index();
+    let translator = IndexedDocument {
+        name: "Translator".to_owned(),
+        aid: "translator.a.example".to_owned(),
+        description: "I translate".to_owned(),
+        tags: vec!["translate".to_owned()],
+        ..IndexedDocument::default()
+    };
+    let signed = IndexedDocument {
+        name: "Baker".to_owned(),
+        aid: "baker.a.example".to_owned(),
+        body: "I bake, and translate recipes".to_owned(),
+        signed: true,
+        updated_at: NOW,
+        ..IndexedDocument::default()
+    };
+    let mut changes: Vec<IndexChange> =
+        [translator, signed].into_iter().map(|document| IndexChange::Upsert(Box::new(document))).collect();
+    changes.extend((0..8).map(|n| upsert(&format!("d{n}.a.example"), "Other", "something else")));
+    index.apply(changes, 1).unwrap();
+    let found = aids(&index, &plain("translate the zoning bylaws of Utrecht"));
+    assert_eq!(found, ["translator.a.example", "baker.a.example"]);
+}
+
 #[test]
 fn an_answer_has_one_word_or_the_aid_and_more_words_rank_higher() {
     let (index, _folder) = index();
