@@ -399,16 +399,9 @@ async fn what_has_expired_is_purged_and_nothing_else() {
 async fn after_a_rekey_only_the_new_key_logs_in() {
     let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let mut alice = test.register("alice").await;
-    let (request_id, nonce) = test.login1(&alice).await.unwrap();
-    let next = Key::generate(Curve::P256);
-    let signature = alice.sign(&format!("{nonce}{}", spki(&next)));
-    let rekey = json!({
-        "aid": alice.aid, "request_id": request_id, "nonce": nonce, "new_public_key": spki(&next), "signature": signature,
-    });
-    let rekeyed = test.call("auth.rekey", rekey).await.unwrap();
-    assert_eq!(code(test.login1(&alice).await), 4001);
-    alice.key = next;
-    alice.cert = rekeyed["cert"].as_str().unwrap().to_owned();
+    let before = TestAgent { aid: alice.aid.clone(), key: alice.key.clone(), cert: alice.cert.clone() };
+    test.rekey(&mut alice).await;
+    assert_eq!(code(test.login1(&before).await), 4001);
     test.log_in(&alice).await;
 }
 

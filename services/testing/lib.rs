@@ -220,6 +220,23 @@ impl TestWorld {
         let (request_id, nonce) = self.login1(agent).await.unwrap();
         self.login2(agent, &request_id, &nonce).await.unwrap()
     }
+
+    /// Gives an agent another key; the one before logs in no more.
+    pub async fn rekey(&self, agent: &mut TestAgent) {
+        let (request_id, nonce) = self.login1(agent).await.unwrap();
+        let next = Key::generate(Curve::P256);
+        let signature = agent.sign(&format!("{nonce}{}", spki(&next)));
+        let request = json!({
+            "aid": agent.aid, "request_id": request_id, "nonce": nonce, "new_public_key": spki(&next),
+            "signature": signature,
+        });
+        let rekeyed = self.call("auth.rekey", request).await.unwrap();
+        *agent = TestAgent {
+            aid: agent.aid.clone(),
+            key: next,
+            cert: rekeyed["cert"].as_str().unwrap().to_owned(),
+        };
+    }
 }
 
 /// Opens services in a world and adds them to it, without their tasks: a test does by itself what it wants to see done.

@@ -54,6 +54,7 @@ impl AgentService {
             webhook_secret: webhook_secret.clone(),
             webhook_unreachable: 0,
             webhook_agreed: None,
+            webhook_agreed_key: None,
             token_hash: hash_of(&agent_token),
             manifest: None,
             manifest_version: 0,

@@ -39,6 +39,8 @@ impl Agreement<'_> {
 pub(super) struct CheckedProof<'a> {
     pub proof: &'a AgentKeyProof,
     pub url: String,
+    /// The fingerprint of the key that signed it.
+    key: String,
 }
 
 /// What a proof of a URL has to be about.
@@ -49,13 +51,13 @@ pub(super) struct WebhookClaim<'a, 'b> {
 }
 
 impl AgentService {
-    /// Whether a proof holds. That it is used once is checked when it is stored.
+    /// Whether a proof holds, and the fingerprint of the key that signed it. That it is used once is checked when it is stored.
     pub(super) async fn check_proof(
         &self,
         proof: &AgentKeyProof,
         owner: &Aid,
         agreement: Agreement<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<String, Error> {
         if proof.aid.issuer() != self.issuer {
             return Err(refused("the AID is of another domain"));
         }
@@ -86,9 +88,23 @@ impl AgentService {
         let certificate = known.certificate()?;
         let text = agreement.signed_text(proof, owner);
         match certificate.public_key().verify(text.as_bytes(), &signature) {
-            true => Ok(()),
+            true => Ok(certificate.public_key().fingerprint()),
             false => Err(refused("its signature does not verify")),
         }
+    }
+
+    /// Whether this is a key of an AID now. One that was replaced or revoked agrees to nothing any more: whoever had it stolen cannot go
+    /// on reading.
+    pub(crate) async fn is_current_key(&self, aid: &Aid, key: &str) -> Result<bool, Error> {
+        for curve in ["P-256", "P-384"] {
+            let wanted = ca::GetCert { curve: Some(curve.to_owned()), ..ca::GetCert::of_aid(aid.as_str()) };
+            let active = self.mesh.known_cert("agent", &wanted).await?;
+            let active = active.map(|known| known.certificate()).transpose()?;
+            if active.is_some_and(|certificate| certificate.public_key().fingerprint() == key) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether the key of this AID has signed for this URL.
@@ -102,8 +118,8 @@ impl AgentService {
         if proof.aid.as_str() != aid {
             return Err(refused("webhook_proof must be by the key of the agent's own AID"));
         }
-        self.check_proof(proof, owner, Agreement::Webhook { url }).await?;
-        Ok(CheckedProof { proof, url: url.to_owned() })
+        let key = self.check_proof(proof, owner, Agreement::Webhook { url }).await?;
+        Ok(CheckedProof { proof, url: url.to_owned(), key })
     }
 }
 
@@ -115,6 +131,7 @@ impl CheckedProof<'_> {
         }
         use_once(tx, self.proof).await?;
         row.webhook_agreed = Some(sha256_hex(&self.url));
+        row.webhook_agreed_key = Some(self.key.clone());
         Ok(())
     }
 }

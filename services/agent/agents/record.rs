@@ -5,10 +5,11 @@ use kernel::{Aid, iso};
 use proto_schemas::requests::agent::AgentRecord;
 use serde_json::value::RawValue;
 
-/// What only its owner may know is left out for others.
+/// What only its owner may know is left out for others. The AID itself sees whether its messages are sent to a webhook.
 pub(super) fn record(row: AgentRow, viewer: &Aid) -> AgentRecord {
     let owned = row.owner == viewer.as_str();
-    let webhook_messages = owned.then(|| row.messages_url().is_some());
+    let is_own = owned || row.aid == viewer.as_str();
+    let webhook_messages = is_own.then(|| row.messages_url().is_some());
     AgentRecord {
         id: row.id,
         aid: row.aid,

@@ -17,7 +17,7 @@ use crate::store::touch_document;
 use crate::{AgentService, Error};
 use kernel::{Aid, Caller, RpcError, codes};
 use manifest::Manifest;
-use proto_schemas::requests::agent::{ManifestChange, Update, UpdatedAgentRecord};
+use proto_schemas::requests::agent::{ConnectionMode, ManifestChange, Update, UpdatedAgentRecord};
 use std::sync::Arc;
 
 /// How often a change is computed because somebody else was faster: more often than changes of one agent wait to be computed, of whom
@@ -78,7 +78,7 @@ impl AgentService {
         let Some(proof) = &params.webhook_proof else { return Ok(None) };
         let found = self.store.agent(&params.id).await?;
         let before = found.ok_or_else(|| Error::NoAgentRecord(params.id.clone()))?;
-        check_writer(&before, owner, params)?;
+        check_writer(&before, owner, params, None)?;
         let url = params.webhook_url.as_ref().unwrap_or(&before.webhook_url).as_deref();
         let claim = WebhookClaim { proof, aid: &before.aid, url };
         Ok(Some(self.check_webhook_proof(claim, owner).await?))
@@ -107,7 +107,7 @@ impl AgentService {
             if let Some(new) = wanted.manifest {
                 let found = self.store.agent(&params.id).await?;
                 let before = found.ok_or_else(|| Error::NoAgentRecord(params.id.clone()))?;
-                check_writer(&before, owner, params)?;
+                check_writer(&before, owner, params, wanted.manifest)?;
                 decided = self.decide(caller, &before, new).await?;
             }
             if let Some(updated) = self.store_changes(caller, wanted, decided).await? {
@@ -130,7 +130,7 @@ impl AgentService {
         let mut tx = self.store.begin().await?;
         let found = agents::lock(&mut tx, &params.id).await?;
         let before = found.ok_or_else(|| Error::NoAgentRecord(params.id.clone()))?;
-        check_writer(&before, calling_aid(caller)?, params)?;
+        check_writer(&before, calling_aid(caller)?, params, manifest)?;
         let payer = self.store.account.payer(caller.calling_agent()?);
         let charge = self.store.account.before(&mut tx, payer).await?;
         let mut row = changed(&before, params)?;
@@ -177,9 +177,15 @@ impl AgentService {
     }
 }
 
-/// Only the owner writes, and only from the version that it expects.
-fn check_writer(agent: &AgentRow, owner: &Aid, params: &Update) -> Result<(), Error> {
-    if agent.owner != owner.as_str() {
+/// Only the owner writes, and only from the version that it expects. The AID itself may end that its messages are sent to a webhook.
+fn check_writer(
+    agent: &AgentRow,
+    writer: &Aid,
+    params: &Update,
+    manifest: Option<&Arc<Manifest>>,
+) -> Result<(), Error> {
+    let ends_webhook = agent.aid == writer.as_str() && manifest.is_none() && only_leaves_webhook(params);
+    if agent.owner != writer.as_str() && !ends_webhook {
         return Err(Error::NotOwner(agent.id.clone()));
     }
     let (expected, current) = (params.expected_manifest_version, agent.manifest_version);
@@ -187,6 +193,27 @@ fn check_writer(agent: &AgentRow, owner: &Aid, params: &Update) -> Result<(), Er
         Some(expected) => Err(Error::ManifestVersion { expected, current }),
         None => Ok(()),
     }
+}
+
+fn only_leaves_webhook(params: &Update) -> bool {
+    let Update {
+        id: _,
+        name,
+        description,
+        connection_mode,
+        webhook_url,
+        webhook_proof,
+        health_check_url,
+        capability_manifest,
+        expected_manifest_version: _,
+    } = params;
+    connection_mode.is_some_and(|mode| mode != ConnectionMode::Webhook)
+        && name.is_none()
+        && description.is_none()
+        && webhook_url.is_none()
+        && webhook_proof.is_none()
+        && health_check_url.is_none()
+        && capability_manifest.is_none()
 }
 
 /// The row with everything but its manifest.
@@ -216,6 +243,7 @@ fn changed(before: &AgentRow, params: &Update) -> Result<AgentRow, Error> {
     if row.connection_mode != "webhook" {
         // Whoever comes back to this mode asks the key again.
         row.webhook_agreed = None;
+        row.webhook_agreed_key = None;
     }
     Ok(row)
 }

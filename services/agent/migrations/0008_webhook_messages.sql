@@ -1,5 +1,7 @@
 -- The SHA-256 of the URL to which the key of the AID has agreed that its messages are sent, in hex. Absent where it has not.
 ALTER TABLE agent ADD COLUMN webhook_agreed TEXT;
+-- The fingerprint of the key that agreed: another key of the AID is asked again.
+ALTER TABLE agent ADD COLUMN webhook_agreed_key TEXT;
 CREATE INDEX agent_agreed ON agent (aid) WHERE webhook_agreed IS NOT NULL;
 -- Counts what changes in which agents get their messages by webhook, so that of two marks about one AID the later has the higher version.
 INSERT INTO agent_state (name, value) VALUES ('webhook_change', 0);

@@ -11,6 +11,9 @@ use sqlx::{Any, Transaction};
 
 pub(crate) type WriteTx = Transaction<'static, Any>;
 
+/// In place of the hash of a URL: what was agreed to has ended. It is the hash of nothing.
+const KEY_REPLACED: &str = "key replaced";
+
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct AgentRow {
     pub id: String,
@@ -25,6 +28,8 @@ pub(crate) struct AgentRow {
     pub webhook_unreachable: i64,
     /// The hash of the URL to which the key of the AID has agreed.
     pub webhook_agreed: Option<String>,
+    /// The fingerprint of that key.
+    pub webhook_agreed_key: Option<String>,
     pub token_hash: String,
     /// The canonical text.
     pub manifest: Option<String>,
@@ -64,8 +69,8 @@ impl Store {
     pub async fn agent(&self, id: &str) -> sqlx::Result<Option<AgentRow>> {
         sqlx::query_as::<Any, AgentRow>(
             "SELECT id, aid, owner, name, description, connection_mode, health_check_url, webhook_url, webhook_secret,
-                 webhook_unreachable, webhook_agreed, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, consent_facts,
-                 created_at, updated_at
+                 webhook_unreachable, webhook_agreed, webhook_agreed_key, token_hash, manifest, manifest_version, manifest_hash,
+                 manifest_facts, consent_facts, created_at, updated_at
              FROM agent WHERE id = $1 OR aid = $1",
         )
         .bind(id)
@@ -80,6 +85,15 @@ impl Store {
         );
         let write = write.bind(id).bind(i64::from(unreachable)).execute(self.db.write_alone());
         self.db.counted(write).await?;
+        Ok(())
+    }
+
+    /// Stores that an agreement ended because its key is not the AID's any more. The device stays: messages wait in its inbox until the
+    /// key of today agrees.
+    pub async fn end_agreement(&self, agent: &AgentRow) -> sqlx::Result<()> {
+        let write = sqlx::query("UPDATE agent SET webhook_agreed = $3 WHERE id = $1 AND webhook_agreed = $2");
+        let write = write.bind(agent.id.as_str()).bind(agent.webhook_agreed.as_deref()).bind(KEY_REPLACED);
+        self.db.counted(write.execute(self.db.write_alone())).await?;
         Ok(())
     }
 
@@ -102,8 +116,8 @@ impl Store {
     pub async fn agents_of(&self, owner: &str, after: &str, limit: i64) -> sqlx::Result<Vec<AgentRow>> {
         sqlx::query_as::<Any, AgentRow>(
             "SELECT id, aid, owner, name, description, connection_mode, health_check_url, webhook_url, NULL AS webhook_secret,
-                 webhook_unreachable, webhook_agreed, token_hash, NULL AS manifest, manifest_version, manifest_hash, NULL AS manifest_facts,
-                 NULL AS consent_facts, created_at, updated_at
+                 webhook_unreachable, webhook_agreed, webhook_agreed_key, token_hash, NULL AS manifest, manifest_version, manifest_hash,
+                 NULL AS manifest_facts, NULL AS consent_facts, created_at, updated_at
              FROM agent WHERE owner = $1 AND id > $2 ORDER BY id LIMIT $3",
         )
         .bind(owner)
@@ -125,8 +139,8 @@ pub(crate) async fn lock(tx: &mut WriteTx, id: &str) -> sqlx::Result<Option<Agen
     sqlx::query_as::<Any, AgentRow>(
         "UPDATE agent SET updated_at = updated_at WHERE id = $1 OR aid = $1
          RETURNING id, aid, owner, name, description, connection_mode, health_check_url, webhook_url, webhook_secret,
-             webhook_unreachable, webhook_agreed, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, consent_facts, created_at,
-             updated_at",
+             webhook_unreachable, webhook_agreed, webhook_agreed_key, token_hash, manifest, manifest_version, manifest_hash,
+             manifest_facts, consent_facts, created_at, updated_at",
     )
     .bind(id)
     .fetch_optional(&mut **tx)
@@ -163,8 +177,8 @@ pub(crate) async fn use_proof(
 pub(crate) async fn insert(tx: &mut WriteTx, row: &AgentRow) -> sqlx::Result<()> {
     let insert = "INSERT INTO agent (id, name, description, connection_mode, health_check_url, webhook_url, webhook_secret,
              webhook_unreachable, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, consent_facts, webhook_agreed,
-             updated_at, aid, owner, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
+             webhook_agreed_key, updated_at, aid, owner, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)";
     with_changeable(insert, row)
         .bind(row.aid.as_str())
         .bind(row.owner.as_str())
@@ -178,13 +192,13 @@ pub(crate) async fn insert(tx: &mut WriteTx, row: &AgentRow) -> sqlx::Result<()>
 pub(crate) async fn write(tx: &mut WriteTx, row: &AgentRow) -> sqlx::Result<()> {
     let update = "UPDATE agent SET name = $2, description = $3, connection_mode = $4, health_check_url = $5, webhook_url = $6,
              webhook_secret = $7, webhook_unreachable = $8, token_hash = $9, manifest = $10, manifest_version = $11,
-             manifest_hash = $12, manifest_facts = $13, consent_facts = $14, webhook_agreed = $15, updated_at = $16
+             manifest_hash = $12, manifest_facts = $13, consent_facts = $14, webhook_agreed = $15, webhook_agreed_key = $16, updated_at = $17
          WHERE id = $1";
     with_changeable(update, row).execute(&mut **tx).await?;
     Ok(())
 }
 
-/// A statement whose first 16 parameters are the id and everything that can change.
+/// A statement whose first 17 parameters are the id and everything that can change.
 fn with_changeable<'q>(statement: &'static str, row: &'q AgentRow) -> Query<'q, Any, AnyArguments> {
     sqlx::query(statement)
         .bind(row.id.as_str())
@@ -202,6 +216,7 @@ fn with_changeable<'q>(statement: &'static str, row: &'q AgentRow) -> Query<'q, 
         .bind(row.manifest_facts.as_deref())
         .bind(row.consent_facts.as_deref())
         .bind(row.webhook_agreed.as_deref())
+        .bind(row.webhook_agreed_key.as_deref())
         .bind(row.updated_at)
 }
 

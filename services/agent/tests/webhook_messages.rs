@@ -335,6 +335,72 @@ async fn who_leaves_the_mode_has_no_device_and_what_is_unread_waits_for_the_firs
     assert_eq!(back["agent"]["webhook_messages"], false, "the key is asked again");
 }
 
+/// Whoever has stolen the key for a moment agrees in the name of the AID, as its owner, and read everything from then on.
+#[tokio::test]
+async fn a_key_that_was_replaced_has_agreed_to_nothing() {
+    let mut agents = TestAgents::with_message_service().await;
+    let params = {
+        let (mallory, alice) = (&agents.bob, &agents.alice);
+        json!({
+            "name": "Helper", "connection_mode": "webhook", "webhook_url": URL,
+            "proof": super::registry::proof(&agents, alice, &mallory.aid, "Helper", "nonce-of-sixteen-0", 0),
+            "webhook_proof": webhook_proof(&agents, alice, mallory, URL, "nonce-of-sixteen-1"),
+        })
+    };
+    let id = text(&agents.ok(&agents.bob, "agent.create", params).await["agent"]["id"]);
+    send(&agents, &agents.carol, &agents.alice, json!({ "text": "one" })).await;
+    agents.deliver_messages().await;
+    assert_eq!(texts(&agents, URL), ["one"]);
+
+    agents.test.rekey(&mut agents.alice).await;
+    send(&agents, &agents.carol, &agents.alice, json!({ "text": "two" })).await;
+    agents.deliver_messages().await;
+    assert_eq!(texts(&agents, URL), ["one"]);
+    for who in [&agents.alice, &agents.bob] {
+        assert_eq!(shown(&agents, who, &id).await["webhook_messages"], false);
+    }
+    // The new key agrees, and what has waited comes.
+    let proof = webhook_proof(&agents, &agents.alice, &agents.bob, URL, "nonce-of-sixteen-2");
+    agents.ok(&agents.bob, "agent.update", json!({ "id": id, "webhook_proof": proof })).await;
+    agents.deliver_messages().await;
+    assert_eq!(texts(&agents, URL), ["one", "two"]);
+}
+
+#[tokio::test]
+async fn an_aid_can_end_its_webhook_where_somebody_else_is_the_owner_and_change_nothing_else() {
+    let agents = TestAgents::with_message_service().await;
+    let (alice, bob, carol) = (&agents.alice, &agents.bob, &agents.carol);
+    let params = json!({
+        "name": "Helper", "connection_mode": "webhook", "webhook_url": URL,
+        "proof": super::registry::proof(&agents, alice, &bob.aid, "Helper", "nonce-of-sixteen-0", 0),
+        "webhook_proof": webhook_proof(&agents, alice, bob, URL, "nonce-of-sixteen-1"),
+    });
+    let id = text(&agents.ok(bob, "agent.create", params).await["agent"]["id"]);
+    assert_eq!(shown(&agents, alice, &id).await["webhook_messages"], true);
+    for more in [
+        json!({ "name": "Another" }),
+        json!({ "webhook_url": OTHER_URL }),
+        json!({ "description": null }),
+        json!({ "capability_manifest": super::support::sample() }),
+    ] {
+        let mut params = json!({ "id": id, "connection_mode": "polling" });
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        assert_eq!(
+            agents.refused(alice, "agent.update", params.clone()).await,
+            "AGENT_NOT_OWNER",
+            "{params}"
+        );
+    }
+    let end = json!({ "id": id, "connection_mode": "polling" });
+    assert_eq!(agents.refused(carol, "agent.update", end.clone()).await, "AGENT_NOT_OWNER");
+    let ended = agents.ok(alice, "agent.update", end).await;
+    assert_eq!(ended["agent"]["webhook_messages"], false);
+    assert!(ended["agent"].get("webhook_url").is_none(), "what is the owner's stays the owner's: {ended}");
+    send(&agents, carol, alice, json!({ "text": "one" })).await;
+    agents.deliver_messages().await;
+    assert_eq!(texts(&agents, URL).len(), 0);
+}
+
 #[tokio::test]
 async fn an_agent_that_is_removed_has_no_device() {
     let agents = TestAgents::with_message_service().await;

@@ -9,6 +9,7 @@ use crate::{Db, Engine};
 use anyhow::bail;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, Executor as _};
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// What the tables of a service keep, and for whom.
 #[derive(Debug)]
@@ -46,6 +47,7 @@ const TABLES: &str = "
         counted_on BIGINT
     );
     CREATE INDEX IF NOT EXISTS account_large ON account (bytes) WHERE bytes > 1048576;
+    CREATE INDEX IF NOT EXISTS account_empty ON account (payer) WHERE kept_rows = 0 AND counted_on IS NULL;
     CREATE INDEX IF NOT EXISTS account_of_day ON account (counted_on) WHERE counted_on IS NOT NULL;
     CREATE TABLE IF NOT EXISTS account_limit (
         aid TEXT PRIMARY KEY,
@@ -56,6 +58,9 @@ const TABLES: &str = "
         id BIGINT PRIMARY KEY,
         definition TEXT NOT NULL
     )";
+/// How often it is tried to lock tables that others write to, and how long it waits after each time.
+const LOCK_ATTEMPTS: u32 = 60;
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
 /// Those that every service with accounts has.
 const OWN_TABLES: [&str; 5] =
     ["account", "account_limit", "account_counting", "agent_removal", "_sqlx_migrations"];
@@ -77,7 +82,7 @@ impl Counting {
         Counting {
             engine,
             triggers: triggers.collect(),
-            lock: format!("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE", names.join(", ")),
+            lock: format!("LOCK TABLE account, {} IN SHARE ROW EXCLUSIVE MODE", names.join(", ")),
             recount: format!(
                 "DELETE FROM account WHERE counted_on IS NULL; INSERT INTO account (payer, bytes, kept_rows) {sums}"
             ),
@@ -95,6 +100,10 @@ impl Counting {
         let mut tx = db.write().await?;
         self.alone(&mut tx).await?;
         run(&mut tx, TABLES).await?;
+        tx.commit().await?;
+        // Apart: what makes tables keeps them locked until its commit.
+        let mut tx = db.write().await?;
+        self.alone(&mut tx).await?;
         let counted: Option<String> =
             sqlx::query_scalar("SELECT definition FROM account_counting WHERE id = 1")
                 .fetch_optional(&mut *tx)
@@ -141,11 +150,24 @@ impl Counting {
     }
 
     /// Nobody writes until the end of the transaction.
+    ///
+    /// Others take accounts and tables in either order, so one of them may wait for us while we wait for it. Then it is not the one that
+    /// fails: we wait for less than the second after which PostgreSQL looks for such circles, give back what we have, and try again.
     async fn lock_tables(&self, tx: &mut AnyConnection) -> sqlx::Result<()> {
-        match self.engine {
-            Engine::Sqlite => Ok(()),
-            Engine::Postgres => run(tx, &self.lock).await,
+        if self.engine == Engine::Sqlite {
+            return Ok(());
         }
+        run(tx, "SET LOCAL lock_timeout = '400ms'").await?;
+        for attempt in 1.. {
+            run(tx, "SAVEPOINT unlocked").await?;
+            match run(tx, &self.lock).await {
+                Ok(()) => break,
+                Err(error) if attempt == LOCK_ATTEMPTS => return Err(error),
+                Err(_) => run(tx, "ROLLBACK TO SAVEPOINT unlocked").await?,
+            }
+            tokio::time::sleep(LOCK_PAUSE).await;
+        }
+        run(tx, "SET LOCAL lock_timeout = 0").await
     }
 
     /// A table that nobody thought of is found at the first start, and not when it fills the disk.
@@ -213,16 +235,24 @@ impl KeptTable {
                  AND payer IN (OLD.{payer}, '{DOMAIN}' || {});",
             domain(Engine::Sqlite, &format!("OLD.{payer}"))
         );
-        let trigger = |event: &str, of: &str, body: &str| {
+        let trigger = |event: &str, of: &str, when: &str, body: &str| {
             format!(
                 "DROP TRIGGER IF EXISTS account_{event}_{name};
-                 CREATE TRIGGER account_{event}_{name} AFTER {of} ON {name} FOR EACH ROW BEGIN {body} END;\n"
+                 CREATE TRIGGER account_{event}_{name} AFTER {of} ON {name} FOR EACH ROW {when} BEGIN {body} END;\n"
             )
         };
         let (added, removed) = (change("NEW.", ""), change("OLD.", "-"));
-        trigger("insert", "INSERT", &added)
-            + &trigger("delete", "DELETE", &format!("{removed} {emptied}"))
-            + &trigger("update", &format!("UPDATE OF {}", columns.join(", ")), &format!("{removed} {added}"))
+        let of_columns = format!("UPDATE OF {}", columns.join(", "));
+        let differs = format!("WHEN {}", self.differs("IS NOT"));
+        trigger("insert", "INSERT", "", &added)
+            + &trigger("delete", "DELETE", "", &format!("{removed} {emptied}"))
+            + &trigger("update", &of_columns, &differs, &format!("{removed} {added}"))
+    }
+
+    /// Whether an update changes a column that counts: what is written as it was takes no account.
+    fn differs(&self, is_not: &str) -> String {
+        let columns = self.columns.iter().map(|column| format!("OLD.{column} {is_not} NEW.{column}"));
+        columns.collect::<Vec<_>>().join(" OR ")
     }
 
     fn postgres_triggers(&self, issuer: &str) -> String {
@@ -259,8 +289,9 @@ impl KeptTable {
         // Sums of a whole statement cannot be had for updates of some columns only, and most updates are of others.
         let of_row = format!(
             "CREATE TRIGGER account_update_{name} AFTER UPDATE OF {} ON {name}
-             FOR EACH ROW EXECUTE FUNCTION account_update_{name}();\n",
-            columns.join(", ")
+             FOR EACH ROW WHEN ({}) EXECUTE FUNCTION account_update_{name}();\n",
+            columns.join(", "),
+            self.differs("IS DISTINCT FROM")
         );
         function("insert", &change("", "changed_rows"))
             + &of_statement("insert", "NEW")

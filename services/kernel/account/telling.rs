@@ -1,17 +1,27 @@
 //! A service tells the others for whom it keeps much, and reads what the operator has changed.
 
 use super::Account;
-use crate::Aid;
+use crate::{Aid, Engine};
 use std::time::Duration;
 
 const EVERY: Duration = Duration::from_secs(5);
+/// After how many of these accounts are removed that keep nothing.
+const EMPTY_EVERY: u32 = 12;
 /// Of how many agents it tells at a time, those for whom it keeps most.
 const MOST_TOLD: i64 = 1000;
 
 impl Account {
     /// Runs until the server stops.
     pub(super) async fn tell_others(&self) {
-        loop {
+        for turn in 1_u32.. {
+            if turn.is_multiple_of(EMPTY_EVERY)
+                && let Err(error) = self.remove_empty().await
+            {
+                tracing::warn!(
+                    "{}: empty accounts could not be removed, will retry: {error}",
+                    self.0.service
+                );
+            }
             if let Err(error) = self.tell_once().await {
                 tracing::warn!(
                     "{}: storage totals of agents could not be published, will retry: {error}",
@@ -41,6 +51,16 @@ impl Account {
         let agents = rows.into_iter().filter_map(|(payer, bytes)| Some((Aid::parse(&payer).ok()?, bytes)));
         self.0.accounts.tell(self.0.service, agents.collect());
         Ok(())
+    }
+
+    /// Accounts that were taken for calls which stored nothing in the end. One that a transaction has taken is waited for.
+    pub(super) async fn remove_empty(&self) -> sqlx::Result<()> {
+        if self.0.db.engine() == Engine::Sqlite {
+            return Ok(());
+        }
+        let query =
+            sqlx::query("DELETE FROM account WHERE kept_rows = 0 AND bytes = 0 AND counted_on IS NULL");
+        self.0.db.counted(query.execute(self.0.db.write_alone())).await.map(drop)
     }
 
     /// What new agents of a network stored on a day that counts no more.

@@ -5,6 +5,7 @@ use crate::store::test_tables::TestTables;
 use crate::{AccountSettings, CallingAgent, DiskReading, DiskSpace, codes};
 use proptest::prelude::*;
 use std::path::Path;
+use std::time::Duration;
 use testing::cases;
 
 const TEXTS: &str = "CREATE TABLE text_row (id BIGINT PRIMARY KEY, author TEXT NOT NULL, body TEXT NOT NULL, note TEXT, seen BIGINT);
@@ -279,6 +280,64 @@ async fn transactions_about_the_same_agents_do_not_wait_for_each_other_for_ever(
     tokio::join!(write(0), write(1), write(2));
     assert_eq!(test.kept("alice.aid.pub").await, (60 * 512, 60));
     assert_eq!(test.differing().await, 0);
+}
+
+/// An update of an agent rewrites the grants of its users: two of them waited for each other's accounts.
+#[tokio::test]
+async fn a_row_that_is_written_as_it_was_takes_no_account() {
+    let test = TestAccounts::open(1 << 30, AccountSettings::default()).await;
+    let alice = test.payer("alice.aid.pub", None);
+    test.store(&alice, 1, "one").await.unwrap();
+    if test.tables.db.engine() == Engine::Sqlite {
+        test.store(&alice, 1, "one").await.unwrap();
+        assert_eq!(test.kept("alice.aid.pub").await, (515, 1));
+        return;
+    }
+    let mut taken = test.tables.db.write().await.unwrap();
+    test.account.lock(&mut taken, &[alice].into()).await.unwrap();
+    test.run("UPDATE text_row SET body = 'one', note = NULL, seen = 7 WHERE id = 1").await;
+    drop(taken);
+    assert_eq!(test.differing().await, 0);
+}
+
+/// Whoever writes has an account and wants a table; who counts again had the table and wanted the account.
+#[tokio::test]
+async fn counting_again_waits_for_writers_and_no_writer_fails() {
+    let test = TestAccounts::open(1 << 30, AccountSettings::default()).await;
+    let alice = test.payer("alice.aid.pub", None);
+    if test.tables.db.engine() == Engine::Sqlite {
+        return; // There is one writer.
+    }
+    let mut tx = test.tables.db.write().await.unwrap();
+    test.account.lock(&mut tx, &[alice].into()).await.unwrap();
+    let write = async {
+        // As long as it takes the other one to begin.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let insert = "INSERT INTO text_row (id, author, body) VALUES (1, 'alice.aid.pub', '')";
+        sqlx::query(insert).execute(&mut *tx).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        tx.commit().await.unwrap();
+    };
+    let (recounted, ()) = tokio::join!(test.account.0.counting.recount(&test.tables.db), write);
+    assert_eq!(recounted.unwrap(), 0);
+    assert_eq!(test.kept("alice.aid.pub").await, (512, 1));
+}
+
+/// Another domain can invent agents, in whose names nothing is stored.
+#[tokio::test]
+async fn accounts_that_keep_nothing_are_removed() {
+    let test = TestAccounts::open(1 << 30, AccountSettings::default()).await;
+    let (alice, carol) = (test.payer("alice.aid.pub", None), test.payer("carol.north.test", None));
+    test.store(&alice, 1, "one").await.unwrap();
+    let mut tx = test.tables.db.write().await.unwrap();
+    test.account.lock(&mut tx, &[alice, carol].into()).await.unwrap();
+    tx.commit().await.unwrap();
+    test.account.remove_empty().await.unwrap();
+    let payers: Vec<String> = sqlx::query_scalar("SELECT payer FROM account ORDER BY payer")
+        .fetch_all(test.tables.db.read())
+        .await
+        .unwrap();
+    assert_eq!(payers, ["alice.aid.pub", "early.aid.pub"]);
 }
 
 #[derive(Clone, Debug)]

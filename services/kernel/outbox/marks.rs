@@ -169,9 +169,10 @@ impl Outbox {
         Ok(())
     }
 
-    /// Only for marks: who has payloads sends them in order, and so never beside the outbox.
+    /// Only for marks of peers, which are also told beside the outbox: who has payloads sends them in order, and who has other destinations
+    /// has very many of them.
     pub(super) async fn refresh_failing(&self) -> sqlx::Result<()> {
-        if self.settings.kind == RowKind::Mark {
+        if self.settings.kind == RowKind::Mark && self.settings.to_peers {
             let text = format!("SELECT destination FROM {} WHERE attempts > 0", self.tables.destinations);
             let failing: Vec<String> =
                 sqlx::query_scalar(AssertSqlSafe(text)).fetch_all(self.db.read()).await?;

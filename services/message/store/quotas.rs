@@ -159,13 +159,13 @@ impl Quotas {
             }
         }
         let totals = self.totals(side, counted, now).await?;
-        let much = self.limits.much(side);
         let mut all = self.counted.lock();
         for (name, _) in counted {
             let Some(account) = all.side_mut(side).get_mut(name) else { continue };
             account.stored = totals.get(&**name).copied().unwrap_or_default();
             // Whoever has little is read again when it sends again; so memory has only those with much, and the table the rest.
-            if account.pending == Kept::default() && account.stored.bytes <= much {
+            let given = self.changed.of(name);
+            if account.pending == Kept::default() && self.limits.is_little(side, given, account.stored) {
                 all.side_mut(side).remove(name);
             }
         }

@@ -142,6 +142,29 @@ async fn new_agents_of_a_network_agents_of_a_domain_and_all_services_have_limits
     }
 }
 
+/// Every five seconds those who have little are no more in memory: whether it is little depends on rows and on the operator, too.
+#[tokio::test]
+async fn a_limit_of_rows_or_of_the_operator_holds_after_the_counts_were_written() {
+    let (test, alice, carol) = two().await;
+    let settings = Settings { sender_rows: 1000, ..Settings::default() };
+    let service = MessageService::open(&test.world, &settings).await.unwrap();
+    let to = Aid::parse(&carol.aid).unwrap();
+    let payer = |agent: &TestAgent| {
+        let agent = CallingAgent::without_session(Aid::parse(&agent.aid).unwrap(), [0, 0, 0, 0].into());
+        kernel::Payer::of(&agent, &test.world.issuer)
+    };
+    let limit = json!({ "aid": carol.aid, "bytes": 1 << 20 });
+    test.call_as(Caller::Operator, "message.account", limit).await.unwrap();
+    service.quotas.write(test.world.clock.now_ms()).await.unwrap();
+    for (sender, kept) in [(&alice, kernel::Kept::rows(600, 1)), (&carol, kernel::Kept::rows(1, 600_000))] {
+        let sender = payer(sender);
+        service.quotas.reserve(&sender, Some(&to), kept).unwrap();
+        service.quotas.write(test.world.clock.now_ms()).await.unwrap();
+        let full = service.quotas.reserve(&sender, Some(&to), kept).expect_err("the limit holds");
+        assert!(full.held > 0, "{}", full.sentence);
+    }
+}
+
 #[tokio::test]
 async fn a_sender_who_wrote_nothing_has_no_cursor_and_is_not_told() {
     let (test, alice, carol) = two().await;

@@ -51,12 +51,18 @@ impl QuotaLimits {
         Err(AccountFull { sentence, scope: "message.inbox_bytes", limit, held, retry_after_ms: None })
     }
 
-    /// From how many bytes on an account is kept in memory.
-    pub(super) fn much(&self, side: QuotaSide) -> i64 {
-        match side {
-            QuotaSide::Inbox => self.inbox_bytes / LITTLE,
-            QuotaSide::Sender | QuotaSide::Domain | QuotaSide::Network => self.sender.share.bytes / LITTLE,
-        }
+    /// Whether so little is kept that the account need not be in memory. `given` is what the operator has given an agent.
+    pub(super) fn is_little(&self, side: QuotaSide, given: Option<Kept>, kept: Kept) -> bool {
+        let share = self.sender.share;
+        let most = match side {
+            QuotaSide::Inbox => Kept { bytes: self.inbox_bytes, rows: i64::MAX },
+            QuotaSide::Sender => given.map_or(share, |given| Kept {
+                bytes: given.bytes.min(share.bytes),
+                rows: given.rows.min(share.rows),
+            }),
+            QuotaSide::Domain | QuotaSide::Network => share,
+        };
+        kept.bytes <= most.bytes / LITTLE && kept.rows <= most.rows / LITTLE
     }
 }
 
