@@ -1,4 +1,4 @@
-//! `message.webhook.waiting`: for which webhooks something waits.
+//! `message.webhook.waiting`: lists the webhooks that messages wait for.
 
 use crate::{Error, MessageService};
 use kernel::Caller;
