@@ -80,7 +80,7 @@ pub fn sign_agent_md(agent: &LocalAgent, content: &str) -> Result<String, Error>
     let cert = agent.cert();
     let cert = cert.ok_or_else(|| Error::Invalid(format!("{} is not registered yet", agent.aid)))?;
     let cert = Certificate::from_pem(&cert)
-        .map_err(|error| Error::Invalid(format!("the certificate of {} is not one: {error}", agent.aid)))?;
+        .map_err(|error| Error::Invalid(format!("the certificate of {} is invalid: {error}", agent.aid)))?;
     let end = if content.ends_with('\n') { "" } else { "\n" };
     let text = format!("{content}{end}");
     let signature = BASE64_STANDARD.encode(agent.key.sign(text.as_bytes()));

@@ -69,7 +69,7 @@ pub enum Error {
     #[error("{0} was not answered in time")]
     TimedOut(String),
     /// The other side does not speak the protocol.
-    #[error("the gateway's answer was not expected: {0}")]
+    #[error("unexpected answer from the gateway: {0}")]
     Unexpected(String),
     /// Something the caller gave, or a file of an agent, is not what it should be.
     #[error("{0}")]

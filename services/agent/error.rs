@@ -20,10 +20,10 @@ pub(super) enum Error {
     #[error("signature block {block}: {reason}")]
     Signature { block: usize, reason: String },
     #[error(
-        "agent.md of {0} is signed, and only a signed one takes its place: sign it, or remove the other first"
+        "agent.md of {0} is signed and can only be replaced by a signed one: sign it, or remove the old one"
     )]
     Unsigned(String),
-    #[error("agent.md of {0} is not the one that the request names: it exists already or has changed")]
+    #[error("agent.md of {0} does not meet the condition of the request: it already exists or has changed")]
     Changed(String),
     #[error("{0} has published no agent.md")]
     NotFound(String),
@@ -33,7 +33,7 @@ pub(super) enum Error {
     NotOwner(String),
     #[error("agent {0} not found")]
     NoAgentRecord(String),
-    #[error("{aid} is registered already")]
+    #[error("{aid} is already registered")]
     AgentExists { aid: String, agent_id: String },
     #[error("an owner may have {0} agents at most")]
     TooManyAgents(i64),
@@ -43,29 +43,29 @@ pub(super) enum Error {
     ConnectionMode(&'static str),
     #[error("{member}: {reason}")]
     Url { member: &'static str, reason: UrlRefused },
-    #[error("capability_manifest is not JSON that can be read: {0}")]
+    #[error("capability_manifest is not valid JSON: {0}")]
     ManifestJson(String),
-    #[error("the manifest has {actual} bytes in canonical form, and {limit} are accepted")]
+    #[error("the manifest must have at most {limit} bytes in canonical form, and has {actual}")]
     ManifestTooLarge { limit: usize, actual: usize },
     #[error("the manifest is not accepted: {}", first_of(.violations))]
     Manifest { code: &'static str, violations: Vec<Violation> },
     #[error("capability_manifest must not be null: empty lists withdraw everything")]
     ManifestNull,
-    #[error("the manifest has version {current}, and not {expected}")]
+    #[error("the manifest has version {current}, not {expected}")]
     ManifestVersion { expected: i64, current: i64 },
     #[error("relation {0} not found")]
     NoRelation(String),
-    #[error("the caller has no part in this relation, or may only read it")]
+    #[error("the caller is not a party to this relation, or may only read it")]
     RelationForbidden,
-    #[error("there is a relation with this agent already, with another grant or suspended")]
+    #[error("a relation with this agent already exists, with another grant or suspended")]
     RelationExists { relation_id: String },
-    #[error("the relation is revoked, and stays so")]
+    #[error("the relation is revoked permanently; h2a.grant begins a new one")]
     RelationRevoked,
     #[error("a user may have {0} relations at most")]
     TooManyRelations(i64),
-    #[error("the agent does not declare {}", .0.join(", "))]
+    #[error("the agent does not declare these scopes: {}", .0.join(", "))]
     ScopeNotDeclared(Vec<String>),
-    #[error("the agent requires {}", .scopes.join(", "))]
+    #[error("the agent requires these scopes: {}", .scopes.join(", "))]
     ScopeRequired { tools: Vec<String>, scopes: Vec<String> },
     #[error(transparent)]
     Other(#[from] RpcError),

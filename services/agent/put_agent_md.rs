@@ -26,7 +26,7 @@ impl AgentService {
         if let Some(other) = document.blocks.first().and_then(|first| first.signer_aid.as_deref())
             && !other.eq_ignore_ascii_case(aid.as_str())
         {
-            let reason = format!("it must be of {aid}, and is of {other}: others sign behind it");
+            let reason = format!("it must be signed by {aid}, not by {other}: other signers come after it");
             return Err(Error::Signature { block: 1, reason });
         }
         for (index, block) in document.blocks.iter().enumerate() {

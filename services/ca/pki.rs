@@ -109,7 +109,7 @@ fn create(world: &World, folder: &Path) -> anyhow::Result<()> {
     for (name, text) in files {
         write_new(&draft.join(name), &text).with_context(context)?;
     }
-    fs::rename(&draft, folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    fs::rename(&draft, folder).with_context(|| format!("{} cannot be created", folder.display()))?;
     fs::File::open(data)?.sync_all()?;
     tracing::info!("made a certificate authority for {issuer} in {}", folder.display());
     Ok(())

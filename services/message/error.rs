@@ -21,12 +21,12 @@ pub(super) enum Error {
     NoDevices(Aid),
     #[error("{0} is another domain, which cannot be reached")]
     Foreign(String),
-    #[error("{0} is not of this domain, and nothing is relayed for another domain")]
+    #[error("{0} is not an agent of this domain, and relays are not forwarded")]
     NoTransit(Aid),
     #[error("{0} belongs to another agent")]
     NotYours(String),
     #[error(
-        "an agent may send {limit} tool calls a minute; try again in {retry_after_ms} ms",
+        "an agent may send at most {limit} tool calls per minute; try again in {retry_after_ms} ms",
         limit = TOOL_CALL_LIMIT
     )]
     TooManyToolCalls { retry_after_ms: i64 },

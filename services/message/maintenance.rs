@@ -59,7 +59,7 @@ impl MessageService {
 
     async fn write_counts(&self) {
         if let Err(error) = self.quotas.write(self.clock.now_ms()).await {
-            tracing::warn!("how much is stored could not be written, will try again: {error}");
+            tracing::warn!("storage totals could not be written, will try again: {error}");
         }
     }
 

@@ -20,7 +20,7 @@ impl MessageService {
         QueryOnline { aids }: QueryOnline,
     ) -> Result<OnlineAgents, Error> {
         if aids.len() > MAX_AIDS {
-            return Err(Error::Param(format!("aids must be at most {MAX_AIDS}")));
+            return Err(Error::Param(format!("aids must have at most {MAX_AIDS} entries")));
         }
 
         // Every text is answered; one that is no AID is not online.

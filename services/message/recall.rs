@@ -23,7 +23,7 @@ impl MessageService {
     ) -> Result<RecallResult, Error> {
         let session = caller.calling_agent()?;
         if message_ids.len() > MAX_IDS {
-            return Err(Error::Param(format!("message_ids must be at most {MAX_IDS}")));
+            return Err(Error::Param(format!("message_ids must have at most {MAX_IDS} entries")));
         }
 
         let accepted = message_ids.len();

@@ -7,16 +7,16 @@ use std::fmt;
 pub(super) enum Error {
     #[error("search is not enabled on this server")]
     Disabled,
-    #[error("the directory of this server may not be copied by other domains")]
+    #[error("this server does not allow other domains to replicate its directory")]
     NotPublic,
     /// A parameter whose type is right and whose value is not; the sentence names it.
     #[error("{0}")]
     Param(String),
-    #[error("{0} has no public agent.md here")]
+    #[error("no public agent.md of {0} was found")]
     NoAgent(String),
     #[error("{sentence}")]
     Query { sentence: String, reason: Option<&'static str> },
-    #[error("the snapshot {version} is not stored here any more")]
+    #[error("snapshot {version} is not stored, start again with {newest}")]
     Stale { version: String, newest: String },
     #[error("change cursor expired")]
     CursorExpired { floor: String, snapshot: String, reason: &'static str },

@@ -51,7 +51,7 @@ pub(super) fn check_object(path: &str, object: Option<&RawValue>) -> Result<(), 
 /// What a content weighs and hashes to is computed here; what the caller says of it must be right.
 pub(super) fn offered(path: &str, artifact: NewArtifact) -> Result<OfferedArtifact, Error> {
     check_object(&format!("{path}.ref"), artifact.reference.as_deref())?;
-    let wrong = |member: &str| Error::Param(format!("{member} is not that of the content"));
+    let wrong = |member: &str| Error::Param(format!("{member} does not match the content"));
     if artifact.size_bytes.is_some_and(|size| size < 0) {
         return Err(Error::Param("size_bytes must not be negative".to_owned()));
     }

@@ -150,7 +150,7 @@ async fn a_document_that_cannot_be_published_is_one_sentence() {
     cli.run(&["agents", "publish", &path_of(&cli, "alice.md", &document(&server, "alice", ""))]).await;
     let stored = server.http("GET", "/agent.md").host(&server.aid("alice")).send().await.text();
     let sentence = refused("changed.md", &stored.replace("Rust", "Go")).await;
-    assert!(sentence.contains("remove it, and the file is signed again"), "{sentence}");
+    assert!(sentence.contains("remove it, and publish signs the file again"), "{sentence}");
     write(&cli, "again.md", &stored);
     cli.run(&["agents", "publish", "again.md"]).await;
 

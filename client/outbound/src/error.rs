@@ -14,7 +14,7 @@ pub enum OutboundError {
     LateConnection(Duration),
     #[error("no answer within {} ms", .0.as_millis())]
     Late(Duration),
-    #[error("as many requests as may go to its address at once are under way")]
+    #[error("too many requests to its address are in progress")]
     Busy,
     #[error("{0}")]
     Network(String),

@@ -200,7 +200,7 @@ pub(super) fn settle<'a>(views: &[SessionView<'a>]) -> Vec<LeavingSession<'a>> {
             }
             // The client reconnects by itself and reads the reason in the answer to its `auth.connect`.
             Err(_) => {
-                let close_reason = CloseReason::plain(1012, "another connection of this agent came first");
+                let close_reason = CloseReason::plain(1012, "another connection was accepted first");
                 leaving.push(LeavingSession { session: *view, why: LeaveReason::Refused(close_reason) });
             }
         }

@@ -132,7 +132,7 @@ impl ConnectionOutbox {
         }
         let fits = state.held() + size <= self.budget.per_connection;
         if !fits {
-            self.drop_all(state, "slow reader: too much waits to be written");
+            self.drop_all(state, "slow reader: too much data waits for this connection");
             self.wake();
         }
         fits

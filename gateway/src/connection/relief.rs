@@ -30,7 +30,7 @@ fn relieve_agent(connections: &[Arc<Connection>], budget: &OutboxBudget, agent: 
         if used <= enough || held == 0 {
             return;
         }
-        connection.outbox.close_full("slow reader: too much waits to be written to this agent");
+        connection.outbox.close_full("slow reader: too much data waits for this agent");
         used = used.saturating_sub(held);
     }
 }
@@ -67,7 +67,7 @@ fn relieve_all(connections: &[Arc<Connection>], budget: &OutboxBudget) {
             return;
         }
         for connection in holder.connections {
-            connection.outbox.close_full("slow reader: of all agents, most waits to be written to this one");
+            connection.outbox.close_full("slow reader: too much data waits, and most of it for this agent");
         }
         used = used.saturating_sub(holder.held);
     }

@@ -53,7 +53,7 @@ impl Federation {
         if !self.config.federation.enabled {
             return Err(refused(
                 "disabled",
-                "federation is switched off here: the operator can enable it with federation.enabled",
+                "federation is disabled on this server: the operator can enable it with federation.enabled",
             ));
         }
         if issuer == self.issuer() {
@@ -65,7 +65,7 @@ impl Federation {
         }
         if !self.trust.allows(&issuer) {
             let sentence = format!(
-                "this domain does not federate with {issuer}: the operator says so with federation.allow and federation.block"
+                "this domain does not federate with {issuer}: see federation.allow and federation.block"
             );
             return Err(refused("issuer_blocked", sentence));
         }

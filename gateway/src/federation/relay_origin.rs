@@ -49,13 +49,13 @@ impl<'a> RelayOrigin<'a> {
             (None, true) => return Ok(RelayCaller::service(self.service, ours)),
             (Some(aid), false) => aid,
             _ => {
-                let sentence = "either caller_aid or as_service must say in whose name the call is";
+                let sentence = "exactly one of caller_aid and as_service must be given";
                 return Err(RpcError::new(codes::INVALID_PARAMS, sentence));
             }
         };
         if self.relayed.is_some() {
             let sentence =
-                "because of a call of another domain a service may call others in its own name only";
+                "a service that answers another domain may call other domains only in its own name";
             return Err(refused("as_service", sentence));
         }
         if aid.issuer() != ours {

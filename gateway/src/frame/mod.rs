@@ -94,11 +94,11 @@ pub fn read(text: &str) -> Result<RequestFrame<'_>, InvalidRequest> {
     }
     let members: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| malformed(&error))?;
     match members.len() {
-        0 => Err(invalid(None, "an empty array holds no request")),
+        0 => Err(invalid(None, "an array must have at least one request")),
         1..=BATCH => {
             Ok(RequestFrame::Batch(members.into_iter().map(|member| read_one(member.get())).collect()))
         }
-        many => Err(invalid(None, &format!("an array holds at most {BATCH} requests, not {many}"))),
+        many => Err(invalid(None, &format!("an array must have at most {BATCH} requests, not {many}"))),
     }
 }
 
@@ -116,9 +116,9 @@ fn read_carefully(text: &str) -> Result<RpcRequest<'_>, InvalidRequest> {
         check_id(id)?;
     }
     if jsonrpc.and_then(string).as_deref() != Some("2.0") {
-        return Err(invalid(id, "jsonrpc is not \"2.0\""));
+        return Err(invalid(id, "jsonrpc must be \"2.0\""));
     }
-    let Some(method) = method.and_then(string) else { return Err(invalid(id, "method is not a string")) };
+    let Some(method) = method.and_then(string) else { return Err(invalid(id, "method must be a string")) };
     with_params(id, method, params)
 }
 
@@ -133,10 +133,10 @@ fn with_params<'a>(
     match given.as_bytes().first() {
         Some(b'{') => {}
         Some(b'[') => {
-            let sentence = "params: parameters are given by name, in an object, not by position";
+            let sentence = "params must be an object: parameters are passed by name, not by position";
             return Err(refused(id, codes::INVALID_PARAMS, sentence.to_owned()));
         }
-        _ => return Err(invalid(id, "params is not an object")),
+        _ => return Err(invalid(id, "params must be an object")),
     }
     match strict::check(given) {
         Ok(()) => Ok(RpcRequest { id, method, params }),
@@ -150,7 +150,7 @@ fn with_params<'a>(
 /// A string, a number or null, and nothing that could not be echoed to the strictest client.
 fn check_id(id: &RawValue) -> Result<(), InvalidRequest> {
     if !matches!(id.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9' | b'n')) {
-        return Err(invalid(None, "id is a string, a number or null"));
+        return Err(invalid(None, "id must be a string, a number or null"));
     }
     match strict::check(id.get()) {
         Ok(()) => Ok(()),
@@ -173,7 +173,7 @@ fn string(value: &RawValue) -> Option<Cow<'_, str>> {
 fn malformed(error: &serde_json::Error) -> InvalidRequest {
     match error.classify() {
         Category::Data => {
-            refused(None, codes::INVALID_REQUEST, format!("the frame holds no request: {error}"))
+            refused(None, codes::INVALID_REQUEST, format!("the frame is not a request: {error}"))
         }
         _ => refused(None, codes::PARSE_ERROR, format!("the frame is not JSON: {error}")),
     }

@@ -44,8 +44,8 @@ impl GatheredAnswers {
     fn full(&self, held: usize, what: &str) -> RpcError {
         let most = self.most;
         let sentence = format!(
-            "the answers to one array may have {most} bytes, and those of all of your arrays share a budget, \
-             so ask for less at once: {what}"
+            "the answers to one array may have {most} bytes, and all of your arrays share a budget; \
+             send fewer calls at once: {what}"
         );
         RpcError::new(codes::ANSWERS_TOO_LARGE, sentence)
             .with("scope", "array_answer_bytes")

@@ -79,7 +79,7 @@ impl RpcAnswers {
                 RpcAnswers::to_array(gateway, caller, &members).await
             }
             Ok(RequestFrame::Batch(_)) => {
-                let sentence = "arrays are accepted with a token only";
+                let sentence = "arrays of calls require an access token";
                 RpcAnswers::one(RpcAnswer::failure(None, &RpcError::new(codes::INVALID_REQUEST, sentence)))
             }
             Err(InvalidRequest { id, error }) => RpcAnswers::one(RpcAnswer::failure(id.as_deref(), &error)),

@@ -25,7 +25,7 @@ pub async fn acceptor(config: &Config, world: &World) -> anyhow::Result<TlsAccep
                 .with_context(|| format!("tls.key: {} holds no private key", key.display()))?;
             (chain, key)
         }
-        _ => own(world).await.context("the listener's certificate could not be made")?,
+        _ => own(world).await.context("the listener's certificate could not be created")?,
     };
     let mut tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?

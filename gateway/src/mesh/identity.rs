@@ -54,7 +54,7 @@ impl MeshIdentity {
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_client_cert_verifier(verifier)
             .with_single_cert(self.chain, self.key)
-            .context("mesh: the certificate and the key do not fit each other")?;
+            .context("mesh: the certificate and the key do not match")?;
         tls.alpn_protocols = vec![protocol.to_vec()];
         Ok(TlsAcceptor::from(Arc::new(tls)))
     }
@@ -66,7 +66,7 @@ impl MeshIdentity {
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_webpki_verifier(verifier)
             .with_client_auth_cert(self.chain, self.key)
-            .context("mesh: the certificate and the key do not fit each other")?;
+            .context("mesh: the certificate and the key do not match")?;
         tls.alpn_protocols = protocol.into_iter().map(<[u8]>::to_vec).collect();
         Ok(TlsConnector::from(Arc::new(tls)))
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Keeps other servers out. The operating system holds the lock and drops it with the process, however that ends.
 pub fn lock_data(data: &Path) -> anyhow::Result<File> {
-    files::make_folder(data).with_context(|| format!("the data folder {} cannot be made", data.display()))?;
+    files::make_folder(data).with_context(|| format!("cannot create the data folder {}", data.display()))?;
     let file = data.join("aund.lock");
     let lock = File::create(&file).with_context(|| format!("{} cannot be written", file.display()))?;
     match lock.try_lock() {

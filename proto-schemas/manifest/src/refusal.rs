@@ -48,7 +48,7 @@ pub enum ManifestRefusal {
     #[error("the manifest is not JSON: {0}")]
     NotJson(String),
     /// Its canonical form has too many bytes.
-    #[error("the manifest has {actual} bytes in its canonical form, and {limit} are allowed")]
+    #[error("the manifest must have at most {limit} bytes in canonical form, and has {actual}")]
     TooLarge {
         /// How many bytes are allowed.
         limit: usize,

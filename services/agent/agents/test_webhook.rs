@@ -27,7 +27,7 @@ impl AgentService {
         };
         let slot = self.outboxes.slot_for_test(&agent.id, &agent.owner);
         let Some(_slot) = slot else {
-            let sentence = "as many requests to webhooks are under way as may be, try again in a moment";
+            let sentence = "too many webhook requests are in progress, try again in a moment";
             return Err(RpcError::new(codes::UNAVAILABLE, sentence).into());
         };
         let (delivery_id, began) = (self.ids.time_ordered(self.clock.now_ms()), Instant::now());

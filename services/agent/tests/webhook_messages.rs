@@ -483,7 +483,7 @@ async fn messages_and_events_share_what_an_owner_may_send_at_once() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let refused = agents.call(alice, "agent.test_webhook", json!({ "id": id })).await.unwrap_err();
-        assert!(refused.to_string().contains("under way"), "{refused}");
+        assert!(refused.to_string().contains("in progress"), "{refused}");
         // Longer than both look for what is due.
         tokio::time::sleep(Duration::from_millis(1500)).await;
     };

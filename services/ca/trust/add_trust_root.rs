@@ -72,14 +72,14 @@ fn wanted_domains(domains: Option<&[String]>, any_domain: Option<bool>) -> Resul
             let parsed =
                 RootDomains::parse(domains).map_err(|error| Error::Bad(format!("domains: {error}")))?;
             if parsed.is_any() {
-                return Err(Error::Bad("domains must name domains; all of them are any_domain".to_owned()));
+                return Err(Error::Bad("domains must name domains; use any_domain for all".to_owned()));
             }
             if domains.len() > MOST_DOMAINS {
-                return Err(Error::Bad(format!("domains must be at most {MOST_DOMAINS}")));
+                return Err(Error::Bad(format!("domains must have at most {MOST_DOMAINS} entries")));
             }
             Ok(parsed)
         }
-        _ => Err(Error::Bad("either domains or any_domain must say what the root is trusted for".to_owned())),
+        _ => Err(Error::Bad("either domains or any_domain must be given".to_owned())),
     }
 }
 

@@ -73,7 +73,7 @@ impl ShareLimits {
         });
         let Some((_, scope, held, more, limit, whose)) = too_much else { return Ok(()) };
         let sentence = format!(
-            "at most {limit} {} are kept: there are {held}, and this is {more} more",
+            "at most {limit} {} may be stored: {held} already are, and this call adds {more}",
             whose.shown(payer)
         );
         Err(AccountFull { sentence, scope, limit, held, retry_after_ms: None })

@@ -135,7 +135,7 @@ impl FrontMatter {
             return Err(format!("avatar must have at most {AVATAR_CHARS} characters"));
         }
         if self.tags.len() > MOST_TAGS {
-            return Err(format!("tags must be at most {MOST_TAGS}, and are {}", self.tags.len()));
+            return Err(format!("tags must have at most {MOST_TAGS} entries, not {}", self.tags.len()));
         }
         if let Some(tag) = self.tags.iter().find(|tag| empty(tag) || longer(tag, TAG_CHARS)) {
             let shown: String = tag.chars().take(40).collect();

@@ -85,7 +85,7 @@ fn fields_that_are_not_well_formed_are_named() {
         (with("tags: [a, ~]"), "tags must be texts"),
         (with("tags: [a, \"\"]"), "each of the tags must have 1 to 32 characters"),
         (with(&format!("tags: [{}]", "x".repeat(33))), "each of the tags must have 1 to 32 characters"),
-        (with(&format!("tags: [{}]", vec!["x"; 17].join(", "))), "tags must be at most 16, and are 17"),
+        (with(&format!("tags: [{}]", vec!["x"; 17].join(", "))), "tags must have at most 16 entries, not 17"),
     ];
     for (text, reason) in cases {
         let sentence = refused(&text);

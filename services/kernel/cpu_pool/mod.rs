@@ -104,10 +104,8 @@ impl CpuPool {
         match self.spent.lock().wait(owner, most, Instant::now()) {
             None => Ok(()),
             Some(wait) => {
-                let sentence = format!(
-                    "what you ask for takes the server more than {} ms of its time a minute",
-                    most.as_millis()
-                );
+                let sentence =
+                    format!("your calls may use at most {} ms of CPU time per minute", most.as_millis());
                 Err(refused(sentence, "cpu_time", most.as_millis(), wait))
             }
         }
@@ -160,7 +158,7 @@ fn thread_time() -> Duration {
 }
 
 fn too_much_waits(most: usize) -> RpcError {
-    let sentence = "too much waits to be computed, try again in a moment".to_owned();
+    let sentence = "too many CPU-intensive calls are waiting, try again in a moment".to_owned();
     refused(sentence, "cpu_waiting", most as u128, RETRY_AFTER)
 }
 

@@ -7,7 +7,7 @@ use crate::Engine;
 use sqlx::{Any, AnyConnection, AssertSqlSafe};
 use std::collections::BTreeMap;
 
-const TOO_MANY: &str = "too many newer ones wait";
+const TOO_MANY: &str = "replaced: too many newer ones are waiting";
 const TOO_MANY_OF_OWNER: &str = "replaced: too many newer ones of its owner are waiting";
 /// How many rows of an owner are given up for each that is added: where the limit became smaller, the rest follows.
 const AT_ONCE: i64 = 100;

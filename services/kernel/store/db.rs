@@ -137,7 +137,7 @@ impl Db {
             Engine::Sqlite => migrations.run(&db.write).await,
             Engine::Postgres => db.migrate_schema(migrations).await,
         };
-        migrated.with_context(|| format!("the tables of {service} cannot be brought up to date"))?;
+        migrated.with_context(|| format!("the tables of {service} cannot be migrated"))?;
         Ok(db)
     }
 
@@ -156,7 +156,7 @@ impl Db {
 
     async fn sqlite(file: &Path, durability: Durability) -> anyhow::Result<Db> {
         // Made by us and not by SQLite, for its mode: what SQLite puts beside it gets the same.
-        private(file).with_context(|| format!("the database file {} cannot be made", file.display()))?;
+        private(file).with_context(|| format!("the database file {} cannot be created", file.display()))?;
         let url = format!("sqlite:{}?mode=rwc", file.display());
         let pragmas = match durability {
             Durability::Full => {

@@ -89,12 +89,12 @@ impl Aad<'_> {
     ) -> Result<String, EnvelopeError> {
         let same = [
             ("from", &self.from, from.aid.as_str(), "the sender"),
-            ("from_device", &self.from_device, from.device.as_str(), "the device it is sent from"),
+            ("from_device", &self.from_device, from.device.as_str(), "the sending device"),
             ("to", &self.to, to.as_str(), "the recipient"),
             ("message_id", &self.message_id, message_id.unwrap_or(&self.message_id), "that of the message"),
         ];
         if let Some((name, .., wanted)) = same.iter().find(|(_, found, wanted, _)| **found != *wanted) {
-            return Err(EnvelopeError::Aad(format!("aad.{name} is not {wanted}")));
+            return Err(EnvelopeError::Aad(format!("aad.{name} must be {wanted}")));
         }
         if self.message_id.is_empty() || self.message_id.len() > MAX_ID_BYTES {
             return Err(EnvelopeError::Aad(format!("aad.message_id must have 1 to {MAX_ID_BYTES} bytes")));
@@ -121,7 +121,7 @@ impl<'a> ReadMembers<'a> {
             "recipient" | "merkle_proof" | "delivery_device_id" => return Ok(()),
             "recipients_digest" => self.digest.replace(read(value)?).is_some(),
             // A struct could be read from a list, too.
-            "aad" if !value.get().starts_with('{') => return Err(E::custom("aad is not an object")),
+            "aad" if !value.get().starts_with('{') => return Err(E::custom("aad must be an object")),
             "aad" => self.aad.replace(read(value)?).is_some(),
             "t_send" => self.t_send.replace(read(value)?).is_some(),
             _ => false,
@@ -139,7 +139,7 @@ impl<'a> ReadMembers<'a> {
     fn recipients<E: serde::de::Error>(&mut self, value: &'a RawValue) -> Result<(), E> {
         match self.recipients.replace(read(value)?) {
             None => Ok(()),
-            Some(_) => Err(E::custom("recipients occurs twice")),
+            Some(_) => Err(E::custom("recipients is given twice")),
         }
     }
 }

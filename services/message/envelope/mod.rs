@@ -123,7 +123,7 @@ impl<'a> Envelope<'a> {
 
         let tree = RecipientTree::over(&rows)?;
         if tree.root() != *members.recipients_digest {
-            return Err(EnvelopeError::Form("recipients_digest is not that of the recipients".to_owned()));
+            return Err(EnvelopeError::Form("recipients_digest does not match recipients".to_owned()));
         }
         Ok(Envelope { body: members.body, rows, message_id, tree })
     }
@@ -193,7 +193,7 @@ fn rows<'a>(
     to: &Aid,
 ) -> Result<Vec<RecipientRow<'a>>, EnvelopeError> {
     if texts.len() > MAX_ROWS {
-        return Err(EnvelopeError::Form(format!("there are more than {MAX_ROWS} recipients")));
+        return Err(EnvelopeError::Form(format!("recipients must have at most {MAX_ROWS} entries")));
     }
     let mut rows: Vec<RecipientRow<'a>> = Vec::with_capacity(texts.len());
     for texts in texts {
@@ -210,13 +210,13 @@ fn rows<'a>(
         let key = |row: &RecipientRow<'a>| (row.aid.clone(), row.device.clone(), row.role);
         if rows.last().is_some_and(|last| key(last) >= key(&row)) {
             return Err(EnvelopeError::Form(
-                "recipients are not in ascending order of (aid, device_id, role), each once".to_owned(),
+                "recipients must be sorted by (aid, device_id, role), without duplicates".to_owned(),
             ));
         }
         rows.push(row);
     }
     if !rows.iter().any(|row| row.role == Role::Peer) {
-        return Err(EnvelopeError::Recipient(format!("no recipient of role peer: {to} could not read it")));
+        return Err(EnvelopeError::Recipient(format!("recipients must have one of role peer, for {to}")));
     }
     Ok(rows)
 }
@@ -224,7 +224,7 @@ fn rows<'a>(
 fn row(texts: [BorrowedText<'_>; 8]) -> Result<RecipientRow<'_>, EnvelopeError> {
     let [aid, device, role, key_source, fp, spk_id, wrap_nonce, wrapped_key] = texts.map(|text| text.0);
     let role = Role::parse(&role).ok_or_else(|| {
-        EnvelopeError::Recipient("a recipient's role is peer, self_sync or audit".to_owned())
+        EnvelopeError::Recipient("the role of a recipient must be peer, self_sync or audit".to_owned())
     })?;
     Ok(RecipientRow { aid, device, role, key_source, fp, spk_id, wrap_nonce, wrapped_key })
 }

@@ -61,7 +61,7 @@ fn leaf(row: &RecipientRow<'_>) -> Result<Hash, EnvelopeError> {
     for text in [&*row.aid, &*row.device, row.role.as_str(), &*row.key_source, &*row.fp, &*row.spk_id] {
         // A zero byte ends each text, so a text with one inside could be read in two ways.
         if text.contains('\0') {
-            return Err(EnvelopeError::Form("a row of recipients has a zero byte in a text".to_owned()));
+            return Err(EnvelopeError::Form("texts in recipients must not contain a zero byte".to_owned()));
         }
         hash.update(text.as_bytes());
         hash.update(&[0]);
@@ -69,7 +69,7 @@ fn leaf(row: &RecipientRow<'_>) -> Result<Hash, EnvelopeError> {
     for (name, text) in [("wrap_nonce", &row.wrap_nonce), ("wrapped_key", &row.wrapped_key)] {
         let bytes = STANDARD
             .decode(text.as_bytes())
-            .map_err(|_| EnvelopeError::Form(format!("the {name} of a row of recipients is not base64")))?;
+            .map_err(|_| EnvelopeError::Form(format!("{name} in recipients must be base64")))?;
         hash.update(&bytes);
     }
     Ok(finish(hash))

@@ -74,7 +74,7 @@ impl MessageService {
     ) -> Result<PendingAnswer<Box<RawValue>>, Error> {
         if !self.mesh.knows("gateway") {
             let issuer = call.issuer;
-            let sentence = format!("{issuer} is another domain, and federation is switched off here");
+            let sentence = format!("{issuer} is another domain, and federation is disabled on this server");
             let error = RpcError::new(codes::FEDERATION_UNREACHABLE, sentence).with("reason", "no_gateway");
             let error = error.with("phase", "connect").with("target_issuer", issuer);
             return Err(error.with("retryable", false).into());

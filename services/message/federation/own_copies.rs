@@ -53,7 +53,7 @@ impl MessageService {
                 }
             }
         }
-        let sentence = format!("the devices of {} keep changing, send the message again", session.aid);
+        let sentence = format!("the devices of {} keep changing; send the message again", session.aid);
         Err(RpcError::new(codes::UNAVAILABLE, sentence).into())
     }
 }

@@ -189,6 +189,6 @@ fn combine(one: Option<RecallRefusal>, other: Option<RecallRefusal>) -> Option<R
 
 fn being_sent(message_id: &str) -> RpcError {
     let sentence =
-        format!("message {message_id} is being sent to its domain at this moment, recall it again");
+        format!("message {message_id} is being sent to its domain right now; try again in a moment");
     RpcError::new(codes::UNAVAILABLE, sentence)
 }

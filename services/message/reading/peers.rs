@@ -20,7 +20,7 @@ impl MessageService {
         let all = match params.filter.as_deref() {
             None | Some("pending") if params.limit.is_some() || params.page_token.is_some() => {
                 return Err(Error::Param(
-                    "limit must be absent for the pending ones, which come all at once".to_owned(),
+                    "limit and page_token must be absent unless filter is all".to_owned(),
                 ));
             }
             None | Some("pending") => false,

@@ -82,7 +82,7 @@ fn checked(read: Read) -> Result<Vec<ReadMark>, Error> {
         (topic_key.unwrap_or_default(), last_read_message_id.unwrap_or_default());
     let marks = states.unwrap_or_else(|| vec![ReadMark { scope, topic_key, last_read_message_id }]);
     if marks.is_empty() || marks.len() > MAX_STATES {
-        return Err(Error::Param(format!("states must be 1 to {MAX_STATES}")));
+        return Err(Error::Param(format!("states must have 1 to {MAX_STATES} entries")));
     }
     for mark in &marks {
         check_scope(mark.scope.as_deref())?;
@@ -112,7 +112,7 @@ pub(crate) fn check_scope(scope: Option<&str>) -> Result<(), Error> {
 /// A zero byte is the one character PostgreSQL cannot store.
 fn check_text(name: &str, text: &str) -> Result<(), Error> {
     if text.is_empty() || text.chars().count() > MAX_CHARS || text.contains('\0') {
-        return Err(Error::Param(format!("{name} must have 1 to {MAX_CHARS} characters, none of them zero")));
+        return Err(Error::Param(format!("{name} must have 1 to {MAX_CHARS} characters, and no NUL")));
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ pub(crate) fn check(message: &StoredMessage, devices: &[DeviceId], volatile: boo
         let bytes = written_bytes(message, entry, device, volatile);
         if bytes > MAX_ROW_BYTES {
             return Err(Error::Param(format!(
-                "payload: the message as it is read must have at most {MAX_ROW_BYTES} bytes, and has {bytes}"
+                "payload: the message as delivered must have at most {MAX_ROW_BYTES} bytes, and has {bytes}"
             )));
         }
     }

@@ -14,7 +14,7 @@ pub(crate) enum StoreError {
     /// One commit, and every write that was in it.
     #[error("the commit failed: {0}")]
     Commit(Arc<StoreError>),
-    #[error("other commits were in the way at each of {0} tries")]
+    #[error("the commit conflicted with other commits in each of {0} attempts")]
     OutOfTries(usize),
     #[error("PostgreSQL did not commit within {0} s")]
     Deadline(u64),

@@ -162,7 +162,7 @@ async fn over_http_an_agent_with_a_webhook_reads_and_sends_as_its_device() {
     for (method, params) in &device_methods {
         let refused = by_token(method, params.clone()).await.unwrap_err();
         assert_eq!(refused.code(), -32600, "{method}");
-        assert!(refused.to_string().contains("connection mode is webhook"), "{refused}");
+        assert!(refused.to_string().contains("connection mode webhook"), "{refused}");
     }
     let envelope = json!({ "to": carol.aid, "payload": sealed(&test, &alice, &carol, "c") });
     assert!(by_token("message.send", envelope.clone()).await.is_err(), "the sender is no device webhook");

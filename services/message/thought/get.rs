@@ -14,12 +14,12 @@ impl MessageService {
         let session = caller.calling_agent()?;
         let peer_aid = peer_aid.or(to).unwrap_or_else(|| session.aid.clone());
         if session.aid != sender_aid && session.aid != peer_aid {
-            return Err(Error::NotYours(format!("what {sender_aid} thinks for {peer_aid}")));
+            return Err(Error::NotYours(format!("a thought of {sender_aid} for {peer_aid}")));
         }
         // Thoughts are stored in the domain of the peer they are for; only their sender asks there.
         if let Some(peer_call) = self.peer_call(&caller, &peer_aid)? {
             if session.aid != sender_aid {
-                return Err(Error::NotYours(format!("what {sender_aid} thinks for {peer_aid}")));
+                return Err(Error::NotYours(format!("a thought of {sender_aid} for {peer_aid}")));
             }
             let (about, reader) = (context.clone(), Some(peer_aid.clone()));
             let request = Get { sender_aid: sender_aid.clone(), context: about, peer_aid: reader, to: None };

@@ -113,6 +113,6 @@ fn check_size(thought: &Thought) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Param(format!(
-        "payload: the thought as it is read must have at most {MAX_ROW_BYTES} bytes, and has {bytes}"
+        "payload: the thought as delivered must have at most {MAX_ROW_BYTES} bytes, and has {bytes}"
     )))
 }

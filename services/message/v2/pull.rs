@@ -30,7 +30,7 @@ impl MessageService {
         match pull.window_mode.as_deref() {
             None | Some("") => {}
             Some("tail") if pull.force == Some(true) || pull.ack_up_to_seq.is_some() => {
-                let sentence = "window_mode: a tail must be read without force and without ack_up_to_seq";
+                let sentence = "window_mode: tail cannot be combined with force or ack_up_to_seq";
                 return Err(Error::Param(sentence.to_owned()));
             }
             Some("tail") => return self.newest(&consumer, sender, after, limit).await,

@@ -12,8 +12,8 @@ impl MessageService {
         match self.has_webhook(&agent.aid).await? {
             true => Ok(Cow::Owned(as_webhook(agent))),
             false => {
-                let sentence = "this method needs a WebSocket connection; over HTTP only agents have it whose connection mode is webhook, \
-                                after their key has agreed to the URL";
+                let sentence = "this method needs a WebSocket connection; over HTTP it is only for agents \
+                                with the connection mode webhook whose key has agreed to the URL";
                 Err(RpcError::new(codes::INVALID_REQUEST, sentence).into())
             }
         }

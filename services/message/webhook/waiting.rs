@@ -1,4 +1,4 @@
-//! `message.webhook.waiting`: for which webhooks something waits.
+//! `message.webhook.waiting`: lists the webhooks that messages wait for.
 
 use crate::{Error, MessageService};
 use kernel::Caller;
@@ -12,7 +12,7 @@ impl MessageService {
         Waiting { aids }: Waiting,
     ) -> Result<WaitingResult, Error> {
         if aids.len() > MOST_WAITING_AIDS {
-            return Err(Error::Param(format!("aids must be at most {MOST_WAITING_AIDS}")));
+            return Err(Error::Param(format!("aids must have at most {MOST_WAITING_AIDS} entries")));
         }
         let mut waiting = Vec::new();
         for aid in aids {

@@ -22,7 +22,7 @@ const STORE_BLOCK_BYTES: usize = 2048;
 const CACHED_STORE_BLOCKS: usize = 64;
 
 pub(super) fn open(folder: &Path) -> anyhow::Result<(Index, TextIndexWriter)> {
-    make_folder(folder).with_context(|| format!("{} could not be made", folder.display()))?;
+    make_folder(folder).with_context(|| format!("{} could not be created", folder.display()))?;
     make_usable(folder)?;
     // Whoever takes the lock in between finds a usable index, and this fails.
     let index = open_existing(folder)?;
@@ -57,7 +57,7 @@ fn make_usable(folder: &Path) -> anyhow::Result<()> {
             Ok(()) => return Ok(()),
             Err(error) => {
                 let folder = folder.display();
-                tracing::warn!(%folder, "the search index cannot be used and is made anew: {error:#}");
+                tracing::warn!(%folder, "the search index cannot be used and is rebuilt: {error:#}");
             }
         }
     }
@@ -70,7 +70,7 @@ fn make_usable(folder: &Path) -> anyhow::Result<()> {
     };
     let (schema, _) = IndexFields::new();
     Index::create(UnsyncedDirectory::open(folder)?, schema, settings)
-        .context("an empty index was not made")?;
+        .context("an empty index could not be created")?;
     Ok(())
 }
 

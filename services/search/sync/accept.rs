@@ -45,10 +45,10 @@ impl OfferedDocument {
     pub fn agent(&self, issuer: &str) -> Result<Aid, String> {
         let aid = Aid::parse(&self.aid).map_err(|error| error.to_string())?;
         if aid.issuer() != issuer {
-            return Err(format!("{aid} is not of {issuer}"));
+            return Err(format!("{aid} is not an agent of {issuer}"));
         }
         if self.source_ap != ap_id(issuer) {
-            return Err(format!("{aid} comes from the directory {:.80?}", self.source_ap));
+            return Err(format!("{aid} comes from another directory, {:.80?}", self.source_ap));
         }
         Ok(aid)
     }
@@ -57,7 +57,7 @@ impl OfferedDocument {
     pub fn document(self, aid: &Aid, now: i64) -> Result<Option<DirectoryDocument>, String> {
         let Some(content) = self.content else { return Err(format!("{aid} comes without its document")) };
         if self.sha256.is_some_and(|expected| !expected.eq_ignore_ascii_case(&sha256_hex(&content))) {
-            return Err(format!("the hash of the document of {aid} is another one"));
+            return Err(format!("the hash of the document of {aid} does not match"));
         }
         let updated_at = from_iso(&self.updated_at).unwrap_or(now).clamp(0, now);
         let document = DirectoryDocument::of(aid, content, self.signed, updated_at);

@@ -127,7 +127,7 @@ impl SearchService {
             Err(CopyError::Peer(error)) if is_expired(&error) && can_start_again(&peer.row) => {
                 tracing::info!(
                     peer.issuer = peer.row.issuer,
-                    "{} is copied from its beginning: {error}",
+                    "the directory of {} is replicated from the beginning: {error}",
                     peer.row.issuer
                 );
                 peer.row.start_again();
@@ -318,20 +318,20 @@ fn can_start_again(peer: &PeerRow) -> bool {
 fn check_snapshot(peer: &PeerRow, page: &SnapshotPage) -> Result<(), CopyError> {
     let refused = |sentence: &str| Err(CopyError::Refused(sentence.to_owned()));
     if peer.snapshot_version.as_ref().is_some_and(|version| *version != page.snapshot_version) {
-        return refused("a page of its snapshot belongs to another one");
+        return refused("a page of its snapshot belongs to another version");
     }
     if page.has_more && page.items.is_empty() {
         return refused("a page of its snapshot is empty and not the last");
     }
     if page.has_more && (page.next_cursor.is_none() || page.next_cursor == peer.snapshot_cursor) {
-        return refused("its snapshot does not go on");
+        return refused("a page of its snapshot has no new next_cursor");
     }
     Ok(())
 }
 
 fn check_changes(peer: &PeerRow, page: &ChangesPage) -> Result<(), CopyError> {
     if page.has_more && peer.cursor.as_ref() == Some(&page.next_cursor) {
-        return Err(CopyError::Refused("its changes do not go on".to_owned()));
+        return Err(CopyError::Refused("a page of its changes has no new next_cursor".to_owned()));
     }
     if page.changes.len() as i64 > PAGE {
         return Err(CopyError::Refused("a page of its changes is too long".to_owned()));

@@ -43,7 +43,7 @@ impl SearchService {
             self.wake.followers.notified().await;
             tokio::time::sleep(PAUSE).await;
             if let Err(error) = self.tell_all().await {
-                tracing::debug!("those who copy the directory were not told of a change: {error}");
+                tracing::debug!("replicas were not notified of a change: {error}");
             }
         }
     }
@@ -56,7 +56,7 @@ impl SearchService {
             async move {
                 // A hint: whoever does not get it asks a little later.
                 if let Err(error) = self.tell(&issuer, notify).await {
-                    tracing::debug!(peer.issuer = issuer, "{issuer} was not told of a change: {error}");
+                    tracing::debug!(peer.issuer = issuer, "{issuer} was not notified of a change: {error}");
                 }
             }
         });

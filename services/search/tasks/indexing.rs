@@ -61,7 +61,7 @@ impl IndexFolder {
         // Searches that are under way have its files open, and read on. What cannot be removed now is removed before it is used
         // again.
         if let Err(error) = remove(&old) {
-            tracing::debug!("the old index is still there: {error:#}");
+            tracing::debug!("the old index could not be removed: {error:#}");
         }
     }
 }
@@ -188,7 +188,7 @@ impl SearchService {
         let ended = tokio::task::spawn_blocking(move || drop(old)).await;
         ended.map_err(|error| Error::Index(error.into()))?;
         self.folder.turn();
-        tracing::info!("the index was made anew from {done} documents");
+        tracing::info!("the index was rebuilt from {done} documents");
         Ok(())
     }
 }

@@ -84,7 +84,7 @@ impl SearchService {
 
     /// The agent service counts from another beginning: it was set up anew, or from an older backup.
     async fn begin_anew(&self, position: i64) -> Result<Ingested, Error> {
-        tracing::warn!("the changes of agents are numbered anew, so the directory is read anew, too");
+        tracing::warn!("the agent service has new change numbers: the directory is read again in full");
         let mut log = self.store.write_log(self.clock.now_ms()).await?;
         if log.advance_position(position, 0).await? {
             log.begin_anew(&self.ap_id).await?;

@@ -94,7 +94,7 @@ impl SearchService {
             if removed == 0 {
                 tracing::info!(
                     peer.issuer = issuer,
-                    "{issuer} was silent for too long, its agents are removed"
+                    "{issuer} has not answered for too long, its agents are removed"
                 );
                 return Ok(());
             }

@@ -45,10 +45,10 @@ impl OfferedTask {
     pub fn read(item: RelayedTask, between: ToldBetween<'_>) -> Result<OfferedTask, String> {
         let RelayedTask { task, agents, events } = item;
         if agents.is_empty() || agents.len() > MOST_AGENTS {
-            return Err(format!("a task is told to 1 to {MOST_AGENTS} agents"));
+            return Err(format!("a task must name 1 to {MOST_AGENTS} agents"));
         }
         if events.len() > MOST_EVENTS {
-            return Err(format!("a version of a task has at most {MOST_EVENTS} events"));
+            return Err(format!("a version of a task must have at most {MOST_EVENTS} events"));
         }
         let stub = read_summary(task, between, &agents[0])?;
         let mut stubs = Vec::with_capacity(agents.len());
@@ -82,15 +82,15 @@ fn read_summary(
     let parent_id = task.parent_task_id.map(TaskId::try_from).transpose()?;
     let (owner, assignee) = (any_aid(&task.owner)?, any_aid(&task.assignee)?);
     if parent_id.is_some() == (root_id == task_id) {
-        return Err("a task is a root, or it has one above it".to_owned());
+        return Err("a task must either be a root or have a parent".to_owned());
     }
     if parent_id.is_none() && owner.issuer() != between.home {
-        return Err(format!("a task of {owner} is not in {}", between.home));
+        return Err(format!("a root task of {owner} cannot live in {}", between.home));
     }
     if !(1..1 << 53).contains(&task.version) {
-        return Err("a version counts from 1".to_owned());
+        return Err("a version must be at least 1".to_owned());
     }
-    let time = |text: &str| from_iso(text).filter(|at| *at >= 0).ok_or("a time is not one");
+    let time = |text: &str| from_iso(text).filter(|at| *at >= 0).ok_or("a time is malformed");
     let state: TaskState = task.status.parse()?;
     Ok(StubRow {
         key: StubKey { aid: any_aid(&agent.aid)?, task_id },
@@ -103,7 +103,7 @@ fn read_summary(
         parent_id,
         required: task.required,
         title: TaskTitle::try_from(task.title)?.into_text(),
-        visibility: TaskVisibility::parse(&task.visibility).ok_or("a visibility is none of the three")?,
+        visibility: TaskVisibility::parse(&task.visibility).ok_or("the visibility is unknown")?,
         created_at: time(&task.created_at)?.min(between.now),
         updated_at: changed_at(time(&task.updated_at)?, between.now),
     })
@@ -117,12 +117,12 @@ fn changed_at(told: i64, now: i64) -> i64 {
 }
 
 fn read_event(event: RelayedTaskEvent, stub: &StubRow, ours: &str) -> Result<OfferedEvent, String> {
-    let name = TaskEventName::from_short(&event.event).ok_or("an event is none of the five")?;
+    let name = TaskEventName::from_short(&event.event).ok_or("an event has an unknown name")?;
     if event.params.get().len() > EVENT_BYTES {
-        return Err(format!("the params of an event have at most {EVENT_BYTES} bytes"));
+        return Err(format!("the params of an event must have at most {EVENT_BYTES} bytes"));
     }
     if event.to.len() > MOST_TARGETS {
-        return Err(format!("an event is told to at most {MOST_TARGETS}"));
+        return Err(format!("an event must have at most {MOST_TARGETS} recipients"));
     }
     let mut params: TaskEventParams = serde_json::from_str(event.params.get())
         .map_err(|error| format!("the params of an event: {error}"))?;
@@ -167,7 +167,7 @@ fn read_target(
 
 fn own_aid(text: &str, ours: &str) -> Result<Aid, String> {
     let aid = any_aid(text)?;
-    if aid.issuer() == ours { Ok(aid) } else { Err(format!("{aid} is not of {ours}")) }
+    if aid.issuer() == ours { Ok(aid) } else { Err(format!("{aid} is not an agent of {ours}")) }
 }
 
 fn any_aid(text: &str) -> Result<Aid, String> {

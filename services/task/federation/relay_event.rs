@@ -17,7 +17,7 @@ impl TaskService {
         params: RelayEvent,
     ) -> Result<RelayedEvents, Error> {
         if params.items.len() > MOST_ITEMS {
-            return Err(Error::Param(format!("at most {MOST_ITEMS} tasks are told of at once")));
+            return Err(Error::Param(format!("a call must have at most {MOST_ITEMS} tasks")));
         }
         let mut answer = RelayedEvents::default();
         // Nobody else has tasks in another domain to tell of.

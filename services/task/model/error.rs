@@ -28,7 +28,7 @@ pub(crate) enum Error {
     DelegationDenied,
     #[error("{}", sentence(.refusal, .state))]
     State { refusal: StateRefusal, state: TaskState, version: i64 },
-    #[error("the task has another version: {current}")]
+    #[error("expected_version does not match: the task has version {current}")]
     Version { current: i64, state: TaskState },
     #[error("a required part of the task is open")]
     Blocked(Vec<ChildTask>),

@@ -150,7 +150,7 @@ impl Applying<'_> {
         let of_sender = self.trees.open_between.of_sender(owner, assignee);
         let times = if of_sender < FEW_TASKS { 2 } else { 1 };
         let counted = [
-            (open(owner).owned, open_tasks, 1, "task.open_tasks", owner, " that it has given"),
+            (open(owner).owned, open_tasks, 1, "task.open_tasks", owner, " as their owner"),
             (of_sender, open_per_sender, 1, "task.open_tasks_per_sender", assignee, " of yours"),
             (
                 self.trees.open_between.of_domain(owner, assignee),

@@ -157,7 +157,12 @@ impl FromStr for TaskState {
 
     fn from_str(text: &str) -> Result<TaskState, String> {
         let known = TaskState::ALL.into_iter().find(|state| state.as_str() == text);
-        known.ok_or_else(|| format!("the status of a task must be one of the seven, and not {text:?}"))
+        known.ok_or_else(|| {
+            format!(
+                "the status of a task must be submitted, working, input_required, completed, failed, \
+                 canceled or rejected, not {text:?}"
+            )
+        })
     }
 }
 

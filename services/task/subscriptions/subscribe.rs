@@ -48,7 +48,7 @@ fn events(names: Option<&[String]>) -> Result<i64, Error> {
     }
     names.iter().try_fold(0, |bits, name| {
         let event = TaskEventName::from_short(name)
-            .ok_or_else(|| Error::Param(format!("{name:?} is no event of tasks")))?;
+            .ok_or_else(|| Error::Param(format!("{name:?} is not an event of tasks")))?;
         Ok(bits | event.bit())
     })
 }

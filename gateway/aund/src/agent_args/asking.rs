@@ -92,7 +92,7 @@ fn known(args: &AgentArgs, home: &Home) -> anyhow::Result<Vec<Aid>> {
 }
 
 fn no_agent(home: &Home) -> String {
-    format!("there is no agent in {}: make one with aund register NAME", home.path().display())
+    format!("no agent in {}: create one with aund register NAME", home.path().display())
 }
 
 fn choices(aids: &[Aid], how: &str) -> String {

@@ -32,7 +32,7 @@ impl<'de, const N: usize> Visitor<'de> for NamedMembers<'_, N> {
             };
             let value: &RawValue = members.next_value()?;
             if found[position].replace(value).is_some() {
-                return Err(A::Error::custom(format!("{} is there twice", self.0[position])));
+                return Err(A::Error::custom(format!("{} is given twice", self.0[position])));
             }
         }
         Ok(found.map(|value| value.filter(|value| value.get() != "null")))

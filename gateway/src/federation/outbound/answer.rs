@@ -109,7 +109,7 @@ impl<'a> AnswerFrame<'a> {
             return RelayAnswers::Malformed("it is about another batch");
         }
         if batch.results.len() != ids.len() {
-            return RelayAnswers::Malformed("there is not one result for each relay");
+            return RelayAnswers::Malformed("it does not have one result per relay");
         }
         if batch.results.iter().zip(ids).any(|(item, id)| item.relay_id != id) {
             return RelayAnswers::Malformed("it is about another relay");

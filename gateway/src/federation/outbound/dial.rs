@@ -159,7 +159,7 @@ pub async fn authenticate(
         LinkFailure::new(
             DialPhase::Hello,
             "hello_invalid",
-            format!("its gateway did not prove which domain it is of: {error}"),
+            format!("its gateway did not prove its domain: {error}"),
         )
     })?;
     let checked = fed.peers.revocation.check(fed, &url, &peer);

@@ -76,11 +76,11 @@ impl DomainBudgets {
         let own: Vec<&Arc<DialAsker>> = busy.iter().filter(|other| other.name == name).collect();
         if own.len() >= self.new_per_asker {
             let sentence =
-                format!("{} other domains that were never reached are dialled for {name}", own.len());
+                format!("too many never-reached domains are being dialled for {name}: {}", own.len());
             return Err(LinkFailure::new(DialPhase::Connect, "new_domains", sentence));
         }
         if busy.len() >= self.new_queues {
-            let sentence = "too many other domains that were never reached are being dialled";
+            let sentence = "too many never-reached domains are being dialled";
             return Err(LinkFailure::new(DialPhase::Connect, "pool_full", sentence));
         }
         match own.first() {

@@ -72,7 +72,7 @@ struct ConnectOptions {
 impl ConnectParams {
     pub(super) fn read(params: Option<&RawValue>) -> Result<ConnectParams, RpcError> {
         serde_json::from_str(params.map_or("{}", RawValue::get))
-            .map_err(|error| bad(format!("auth.connect is not understood: {error}")))
+            .map_err(|error| bad(format!("the params of auth.connect are malformed: {error}")))
     }
 
     /// Whether they fit each other and the challenge of this connection; says which kind of connection is asked for.

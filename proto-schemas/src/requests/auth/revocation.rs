@@ -5,7 +5,7 @@ use serde_with::skip_serializing_none;
 
 use crate::{Aid, Request};
 
-/// `auth.revoke_cert`: log out everywhere, or end an identity for good.
+/// `auth.revoke_cert`: log out everywhere, or end an identity permanently.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RevokeCert {

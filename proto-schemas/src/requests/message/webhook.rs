@@ -9,7 +9,7 @@ use crate::{Aid, Request};
 /// How many agents one [`Waiting`] asks about.
 pub const MOST_WAITING_AIDS: usize = 100;
 
-/// `message.webhook.put_device`: give an agent the device that its webhook reads by.
+/// `message.webhook.put_device`: create the device of an agent's webhook.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PutDevice {
     pub aid: Aid,
@@ -26,7 +26,7 @@ pub struct PutDeviceResult {
     pub ok: bool,
 }
 
-/// `message.webhook.remove_device`: remove the device that a webhook read by.
+/// `message.webhook.remove_device`: remove the device of an agent's webhook.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RemoveDevice {
     pub aid: Aid,
@@ -43,7 +43,7 @@ pub struct RemoveDeviceResult {
     pub ok: bool,
 }
 
-/// `message.webhook.next`: the next message that a webhook is sent.
+/// `message.webhook.next`: get the next message for a webhook.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Next {
     pub aid: Aid,
@@ -73,7 +73,7 @@ pub struct NextMessage {
     pub message: Box<RawValue>,
 }
 
-/// `message.webhook.ack`: a webhook has accepted everything up to a seq.
+/// `message.webhook.ack`: record that a webhook has accepted all messages up to a seq.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ack {
@@ -93,7 +93,7 @@ pub struct WebhookAckResult {
     pub ack_seq: i64,
 }
 
-/// `message.webhook.waiting`: for which webhooks something waits.
+/// `message.webhook.waiting`: list the webhooks that messages wait for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Waiting {
     pub aids: Vec<Aid>,

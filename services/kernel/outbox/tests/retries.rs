@@ -148,7 +148,7 @@ async fn where_too_many_wait_the_oldest_is_given_up_and_its_attempts_with_it() {
     assert_eq!(fixture.due().await, ["a"]);
     let ended = fixture.outbox.entries("a", "given_up", "z", 10).await.unwrap();
     assert_eq!((&*ended[0].key, ended[0].attempts), ("m1", 1));
-    assert_eq!(ended[0].reason.as_deref(), Some("too many newer ones wait"));
+    assert_eq!(ended[0].reason.as_deref(), Some("replaced: too many newer ones are waiting"));
     let sender = TestSender::default();
     fixture.outbox.send_to(&sender, "a").await;
     assert_eq!(sender.keys(), ["m2", "m3"]);

@@ -99,7 +99,7 @@ async fn publish(bobb: &DemoAgent) -> anyhow::Result<String> {
 }
 
 async fn unpublish(show: &Show, bobb: &DemoAgent) -> anyhow::Result<()> {
-    title(show, "Bobb removes his document, and the directory lists him no more.")?;
+    title(show, "Bobb removes his document, and the directory no longer lists him.")?;
     bobb.printer.http("DELETE /agent.md", "")?;
     bobb.client.unpublish_agent_md().await?;
     Ok(bobb.printer.http_answer("DELETE /agent.md ok", "")?)

@@ -28,7 +28,7 @@ pub(super) struct DemoServer {
 impl DemoFolder {
     pub fn new() -> anyhow::Result<DemoFolder> {
         let folder = std::env::temp_dir().join(Ids::default().tagged("aund-demo"));
-        files::make_folder(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+        files::make_folder(&folder).with_context(|| format!("{} cannot be created", folder.display()))?;
         Ok(DemoFolder(folder))
     }
 
@@ -46,7 +46,7 @@ impl Drop for DemoFolder {
 impl DemoServer {
     pub async fn start(folder: &DemoFolder) -> anyhow::Result<DemoServer> {
         let (data, log) = (folder.path("data"), folder.path("aund.log"));
-        let program = std::env::current_exe().context("this program cannot find itself")?;
+        let program = std::env::current_exe().context("the path of this program is unknown")?;
         let mut command = Command::new(program);
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(&log)?).kill_on_drop(true);

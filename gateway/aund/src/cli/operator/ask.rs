@@ -27,7 +27,7 @@ pub(super) async fn ask_unparsed<R: Request>(settings: &ConfigArgs, request: &R)
     }
     anyhow::ensure!(
         run::is_initialised(&keys),
-        "{} holds no certificate authority yet: start the server once, or say --data DIR",
+        "{} holds no certificate authority yet: start the server once, or use --data DIR",
         keys.display()
     );
     if settings.issuer.is_none() && settings.config.is_none() {

@@ -122,7 +122,7 @@ fn row_of<'a>(rows: &'a mut BTreeMap<String, PeerSummary>, issuer: &str) -> &'a 
 
 fn table(rows: &[PeerSummary]) -> String {
     if rows.is_empty() {
-        return "no peer was connected to yet, and none connected\n".to_owned();
+        return "no peers yet\n".to_owned();
     }
     let wide = rows.iter().map(|row| row.peer.issuer.len()).max().unwrap_or(0).max(6);
     let mut text = format!(

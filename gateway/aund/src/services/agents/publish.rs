@@ -123,7 +123,7 @@ fn listing(front: &FrontMatter) -> Result<(), String> {
 fn refusal(args: &AgentArgs, home: &Home, agent: &LocalAgent, error: Error) -> anyhow::Error {
     match &error {
         Error::HttpRefused { kind, .. } if kind == "signature_invalid" => {
-            let hint = "the file has a signature that is not valid: remove it, and the file is signed again";
+            let hint = "the signature in the file is not valid: remove it, and publish signs the file again";
             anyhow::Error::from(error).context(hint)
         }
         _ => args.no_session(home, agent, error),

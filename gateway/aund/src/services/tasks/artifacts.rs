@@ -61,7 +61,7 @@ impl ArtifactArgs {
         ensure!(
             bytes <= ALL_BYTES,
             "the artifacts have {bytes} bytes, and those of a task have at most {ALL_BYTES}: store them elsewhere, \
-             and hand in where they are"
+             and add artifacts with their refs"
         );
         Ok(all.into_iter().map(|(artifact, _)| artifact).collect())
     }
@@ -86,7 +86,7 @@ fn read_file(file: &Path) -> anyhow::Result<(NewArtifact, u64)> {
 fn artifact(what: &str, name: &str, media_type: &str, text: &str) -> anyhow::Result<(NewArtifact, u64)> {
     let bytes = text.len() as u64;
     check_length(what, bytes)?;
-    let unfit = |flaw: String| anyhow!("{what} cannot be handed in as {name:?}: {flaw}");
+    let unfit = |flaw: String| anyhow!("{what} cannot be added as {name:?}: {flaw}");
     let artifact = NewArtifact {
         id: name.parse().map_err(unfit)?,
         kind: "text".parse().map_err(unfit)?,
@@ -103,7 +103,8 @@ fn artifact(what: &str, name: &str, media_type: &str, text: &str) -> anyhow::Res
 fn check_length(what: &str, bytes: u64) -> anyhow::Result<()> {
     ensure!(
         bytes <= ARTIFACT_BYTES,
-        "{what} has {bytes} bytes, and an artifact has at most {ARTIFACT_BYTES}: store it elsewhere, and hand in where it is"
+        "{what} has {bytes} bytes, and an artifact has at most {ARTIFACT_BYTES}: store it elsewhere, \
+         and add an artifact with its ref"
     );
     Ok(())
 }

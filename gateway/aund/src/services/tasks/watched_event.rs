@@ -75,7 +75,7 @@ fn with_content(show: &Show, artifact: &TaskArtifact, issuer: &str) -> String {
 fn unsuccessful(children: &Value) -> String {
     match children.as_array().map_or(0, Vec::len) {
         0 => String::new(),
-        1 => ", although one part of it did not end well".to_owned(),
+        1 => ", although one part of it was not completed".to_owned(),
         many => format!("; {many} of its parts were not completed"),
     }
 }
@@ -115,7 +115,7 @@ mod tests {
         let expected = "13:01:00Z  completed       artifact a (text, 7 bytes) by bobb\n    no risk";
         assert_eq!(shown("artifact", artifact), expected);
         let completed = json!({ "status": "completed", "artifacts": [], "unsuccessful_children": [{}] });
-        let expected = "13:01:00Z  completed       by bobb, although one part of it did not end well";
+        let expected = "13:01:00Z  completed       by bobb, although one part of it was not completed";
         assert_eq!(shown("completed", completed), expected);
     }
 }

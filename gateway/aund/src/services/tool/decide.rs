@@ -88,7 +88,7 @@ impl DecideCommand {
 fn note(show: Show, why: IgnoredCall) {
     show.note(match why {
         IgnoredCall::Disguised => "no answer: the envelope does not say that this is a tool call",
-        IgnoredCall::Duplicate => "no answer: this call was decided on before",
+        IgnoredCall::Duplicate => "no answer: this call was already decided",
     });
 }
 

@@ -77,7 +77,7 @@ fn authority(folder: &Path, now: i64) -> anyhow::Result<Authority> {
         return Authority::from_pem(&read(&crt)?, &read(&key)?)
             .with_context(|| format!("{} is damaged", crt.display()));
     }
-    files::make_folder(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    files::make_folder(folder).with_context(|| format!("{} cannot be created", folder.display()))?;
     let authority = Authority::mesh("mesh.internal", "aund mesh", now);
     put(&key, &authority.key_pem())?;
     put(&crt, authority.certificate().pem())?;

@@ -20,13 +20,13 @@ pub(super) struct RevokeCommand {
     /// As the operator: an AID, or the serial of one certificate
     #[arg(value_name = "AID|SERIAL", required_unless_present = "own")]
     which: Option<String>,
-    /// As this agent of yours, with its key: end it for good
+    /// As this agent of yours, with its key: end it permanently
     #[arg(long = "as", value_name = "NAME", conflicts_with = "which")]
     own: Option<String>,
     /// With --as: end its tokens and sessions everywhere; the certificate stays valid, and the key logs in again
     #[arg(long, conflicts_with = "which")]
     tokens: bool,
-    /// With --as: do not ask before an agent ends for good
+    /// With --as: do not ask for confirmation before an agent ends permanently
     #[arg(long, conflicts_with = "which")]
     yes: bool,
     /// An RFC 5280 reason, such as keyCompromise
@@ -107,11 +107,12 @@ fn print_serials(serials: &[String], aid: &str) -> anyhow::Result<()> {
 fn confirm(agent: &LocalAgent) -> anyhow::Result<()> {
     let aid = &agent.aid;
     if !io::stdin().is_terminal() {
-        bail!("nobody is at a terminal to be asked: say --yes to end {aid} for good");
+        bail!("no terminal to confirm on: use --yes to end {aid} permanently");
     }
     output::note(&format!(
-        "{aid} ends for good: its certificates are revoked, what the server keeps for it is removed, and nobody can ever register \
-         this name again. --tokens logs it out everywhere instead.\nType {aid} to go on:"
+        "{aid} ends permanently: its certificates are revoked, what the server keeps for it is removed, \
+         and nobody can ever register this name again. --tokens logs it out everywhere instead.\n\
+         Type {aid} to continue:"
     ));
     let mut typed = String::new();
     io::stdin().lock().read_line(&mut typed)?;

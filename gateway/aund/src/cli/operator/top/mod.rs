@@ -117,7 +117,7 @@ async fn fetch(address: &str) -> anyhow::Result<String> {
 
 /// Reads, draws and waits for a key, until it is q.
 async fn watch(sources: &[MetricsSource<'_>], every: Duration) -> anyhow::Result<()> {
-    let mut terminal = ratatui::try_init().context("this is no terminal; --once prints text")?;
+    let mut terminal = ratatui::try_init().context("not a terminal: use --once to print text")?;
     let watch = async {
         let (mut before, mut order) = (None, SortOrder::default());
         loop {
