@@ -9,9 +9,14 @@ use futures_util::stream::FuturesUnordered;
 use sqlx::AssertSqlSafe;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
 
 /// How often it looks when nothing wakes it: another process may have left something.
 const TICK: Duration = Duration::from_secs(1);
+
+/// Where very many destinations wait and cannot be reached, a look at all of them takes longer than this. Then a quarter of the time is
+/// spent with looking, and not all of it: each page that was sent asks for another look.
+const SLOW_LOOK: Duration = Duration::from_millis(20);
 
 /// What a service does with a page.
 pub trait OutboxSender: Send + Sync {
@@ -76,8 +81,15 @@ impl Outbox {
     /// Runs until it is dropped.
     pub async fn run(&self, sender: &impl OutboxSender) {
         let mut sending = FuturesUnordered::new();
+        let mut next_look = Instant::now();
         loop {
+            let _: ((), Vec<()>) = await_polling(sleep_until(next_look), &mut sending).await;
+            let began = Instant::now();
             let (due, sent): (_, Vec<()>) = await_polling(self.look(), &mut sending).await;
+            let looked = began.elapsed();
+            if looked > SLOW_LOOK {
+                next_look = Instant::now() + looked * 3;
+            }
             for due in due {
                 if let Some(slot) = self.slots.take(&due, &self.settings) {
                     sending.push(async move {
