@@ -44,8 +44,8 @@ use tasks::indexing::{IndexFolder, Rebuilding};
 use tasks::query_stats::QueryStats;
 use tokio::sync::{Notify, Semaphore};
 
-/// Searches that run at once: each takes a thread for itself.
-const AT_ONCE: usize = 8;
+/// Searches that run at once: each takes a thread for itself. One with a large table counts for several.
+const AT_ONCE: u32 = 8;
 
 /// The service as `aund` hands it to the gateway.
 pub fn row() -> ServiceRow {
@@ -166,7 +166,7 @@ impl SearchService {
             folder,
             rebuilding: Rebuilding::default(),
             level: AtomicBool::new(level),
-            searches: Arc::new(Semaphore::new(AT_ONCE)),
+            searches: Arc::new(Semaphore::new(AT_ONCE as usize)),
             query_stats: QueryStats::default(),
             peer_states: PeerStates::default(),
             followers: Followers::default(),

@@ -1,9 +1,9 @@
 //! `search.query`: find agents by words and tags.
 
 use super::cursor::QueryCursor;
-use super::index::words::normalised;
+use super::index::words::{MOST_UNITS, normalised};
 use super::index::{Found, Hit, IndexQuery};
-use super::{Error, SearchService, agent_md_url};
+use super::{AT_ONCE, Error, SearchService, agent_md_url};
 use kernel::{Caller, PageLimit, iso};
 use proto_schemas::requests::search::{Query, QueryItem, QueryPage};
 use serde_json::value::to_raw_value;
@@ -122,7 +122,8 @@ impl SearchService {
         after: Option<QueryCursor>,
         limit: usize,
     ) -> Result<(Found, i64), Error> {
-        let permit = tokio::time::timeout(WAIT, self.searches.clone().acquire_owned()).await;
+        let permits = permits_of(self.index().documents(), &query.q);
+        let permit = tokio::time::timeout(WAIT, self.searches.clone().acquire_many_owned(permits)).await;
         let permit = permit.map_err(|_| Error::Busy)?.map_err(|error| Error::Index(error.into()))?;
         let index = self.index();
         let searching = tokio::task::spawn_blocking(move || {
@@ -133,6 +134,14 @@ impl SearchService {
         });
         searching.await.map_err(|error| Error::Index(error.into()))?.map_err(Error::Index)
     }
+}
+
+/// How many of the permits a search takes: one for each 16 MiB of its table, which has four bytes for each document and word. A question
+/// has at most as many words as characters.
+fn permits_of(documents: u64, question: &str) -> u32 {
+    let words = question.chars().take(MOST_UNITS).count() as u64;
+    let pieces = documents.saturating_mul(words * 4) / (16 << 20);
+    u32::try_from(pieces).map_or(AT_ONCE, |pieces| pieces.clamp(1, AT_ONCE))
 }
 
 fn item(hit: Hit) -> Result<QueryItem, Error> {
@@ -150,4 +159,19 @@ fn item(hit: Hit) -> Result<QueryItem, Error> {
         explanation: explanation.map_err(|error| Error::Index(error.into()))?,
         aid: hit.rank.aid,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_takes_permits_by_the_size_of_its_table() {
+        let long = "word ".repeat(51);
+        assert_eq!(permits_of(0, ""), 1);
+        assert_eq!(permits_of(100_000, &long), 1);
+        assert_eq!(permits_of(1_000_000, "code"), 1);
+        assert_eq!(permits_of(1_000_000, &long), 7);
+        assert_eq!(permits_of(u64::MAX, &long), AT_ONCE);
+    }
 }

@@ -17,4 +17,4 @@ pub use runs::normalised;
 pub(super) use spelling::{BEGUN, BY_SPELLING, EDITED, MOST_MISSPELT, MOST_SPELLINGS, spellings};
 pub use terms::terms;
 pub(super) use terms::{STEM, WORD, is_term_of, term};
-pub use units::{Form, FoundBy, Unit, units};
+pub use units::{Form, FoundBy, MOST_UNITS, Unit, units};
