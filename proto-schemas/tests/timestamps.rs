@@ -22,8 +22,14 @@ fn written() -> Vec<(String, &'static Value, Vec<&'static Value>)> {
     of_methods.chain(of_events).collect()
 }
 
+/// A shared schema may have itself inside.
+const DEEPEST: usize = 16;
+
 /// Each property below a schema, also of shared ones, with the path to it.
 fn properties(schema: &'static Value, path: &str, found: &mut Vec<(String, &'static Value)>) {
+    if !schema.is_object() || path.split('/').count() > DEEPEST {
+        return;
+    }
     if let Some(shared) = referred(schema) {
         return properties(shared, path, found);
     }
