@@ -34,7 +34,7 @@ impl ServiceSettings for Settings {
     fn check(&self) -> anyhow::Result<()> {
         anyhow::ensure!(
             (1..=86_400).contains(&self.snapshot_seconds),
-            "snapshot_seconds must be between 1 and 86400"
+            "search.snapshot_seconds must be between 1 and 86400"
         );
         Ok(())
     }

@@ -19,8 +19,8 @@ use crate::support::{TestServer, now, setting, until};
 
 const SETTINGS: &str = "agent.webhook.allow_private = true";
 
-/// What a hook has accepted: message ids with their deliveries, in the order in which they came.
-type Accepted = Arc<Mutex<Vec<(String, String, String)>>>;
+/// What a hook has accepted: message ids with their deliveries, types and bodies, in the order in which they came.
+type Accepted = Arc<Mutex<Vec<(String, String, String, String)>>>;
 
 /// A hook on this machine that fails at first; gives its URL, and what it accepted.
 async fn hook(tasks: &mut JoinSet<()>, failures: usize) -> (String, Accepted) {
@@ -37,11 +37,9 @@ async fn hook(tasks: &mut JoinSet<()>, failures: usize) -> (String, Accepted) {
                 left -= 1;
                 continue;
             }
-            let body: Value = serde_json::from_str(&body).expect("it is JSON");
-            let message = &body["message"];
-            let one =
-                (text(&message["message_id"]), header(&head, "x-hashee-delivery-id"), text(&body["type"]));
-            received.lock().push(one);
+            let read: Value = serde_json::from_str(&body).expect("it is JSON");
+            let (id, kind) = (text(&read["message"]["message_id"]), text(&read["type"]));
+            received.lock().push((id, header(&head, "x-hashee-delivery-id"), kind, body));
         }
     });
     (url, accepted)
@@ -140,7 +138,7 @@ async fn a_hook_that_fails_at_first_gets_every_message_in_order_from_a_server_th
     once.dedup();
     assert_eq!(once, sent, "every message, at least once, in order");
     let mut deliveries = BTreeMap::new();
-    for (id, delivery, kind) in &came {
+    for (id, delivery, kind, _) in &came {
         assert_eq!(deliveries.entry(id).or_insert(delivery), &delivery, "{id} has one delivery id");
         assert_eq!(kind, "message.new");
     }
@@ -150,6 +148,25 @@ async fn a_hook_that_fails_at_first_gets_every_message_in_order_from_a_server_th
     .await;
     let online = alice.call("message.query_online", &json!({ "aids": [to] })).await;
     assert_eq!(online["online"][&to], false, "it has no connection any more");
+}
+
+#[tokio::test]
+async fn a_hook_gets_a_payload_byte_for_byte() {
+    const PAYLOAD: &str =
+        r#"{ "z" : 1e-7 ,"type":"e2ee.encrypted","a":1.0,"n":[ 0.10,-0,1E+3],"ciphertext":"\u00e9é\/\\" }"#;
+    let server = TestServer::with(SETTINGS).await;
+    let mut tasks = JoinSet::new();
+    let (url, accepted) = hook(&mut tasks, 0).await;
+    let (alice, hooked) = (server.agent("alice").await, server.agent("hooked").await);
+    let params = json!({
+        "name": "Hooked", "connection_mode": "webhook", "webhook_url": url, "webhook_proof": webhook_proof(&hooked, &url),
+    });
+    hooked.call("agent.create", &params).await;
+    let message = format!(r#"{{"to":"{}","message_id":"m-1","payload":{PAYLOAD}}}"#, hooked.aid());
+    alice.call_text("message.send", &message).await;
+    until("it came", || async { (!accepted.lock().is_empty()).then_some(()) }).await;
+    let (_, _, _, body) = accepted.lock()[0].clone();
+    assert!(body.contains(PAYLOAD), "{body}");
 }
 
 /// The only block of this language in a guide, as it is printed.

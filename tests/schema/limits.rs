@@ -28,6 +28,10 @@ async fn a_limit_below_one_is_refused_in_one_way_and_message_takes_the_nearest()
     publish(&server, &peer).await;
     register(&peer).await;
     let mut flaws = Vec::new();
+    assert!(
+        with_limit().filter(|method| method.access.is_for_agents()).count() >= 8,
+        "the schemas were read"
+    );
     for method in with_limit().filter(|method| method.access.is_for_agents()) {
         for limit in [json!(0), json!(-1), json!(i64::from(i32::MIN))] {
             let outcome = send(&server, method, &example(method, &limit), &peer).await;

@@ -236,10 +236,14 @@ fn flaw(method: &Method, example: &Value, outcome: &Result<Value, Value>) -> Opt
             let code = Code::find(method.namespace, name).expect("build.rs has looked it up");
             let kind = example["kind"].as_str().map_or_else(|| name.to_ascii_lowercase(), str::to_owned);
             // Whether a domain can be reached later depends on why it cannot be reached now.
-            let by_reason = name == "FEDERATION_UNREACHABLE" && error["data"]["reason"].is_string();
+            let lasting = ["domain_unknown", "domain_untrusted", "issuer_blocked", "no_gateway"];
+            let retryable = match error["data"]["reason"].as_str() {
+                Some(reason) if name == "FEDERATION_UNREACHABLE" => !lasting.contains(&reason),
+                _ => code.retryable,
+            };
             let same = error["code"] == code.code
                 && error["data"]["kind"] == kind
-                && (by_reason || error["data"]["retryable"] == code.retryable);
+                && error["data"]["retryable"] == retryable;
             (!same).then(|| format!("{which}: {name} was expected: {error}"))
         }
         (expected, outcome) => Some(format!("{which}: expected {expected:?} and got {outcome:?}")),

@@ -236,7 +236,9 @@ async fn search(samples: &Samples, Agents { server, alice, reviewer, database_re
     let found = samples.send("search.get_agent", alice, &[]).await;
     assert_eq!(found["agent_md"], REVIEWER);
     let suggested = alice.answer_to(&samples.row("search.suggest")["request"].to_string()).await;
-    for suggestion in suggested["result"]["suggestions"].as_array().expect("a list") {
+    let suggestions = suggested["result"]["suggestions"].as_array().expect("a list");
+    assert!(!suggestions.is_empty(), "{suggested}");
+    for suggestion in suggestions {
         assert!(["query", "tag", "aid"].iter().any(|kind| suggestion["type"] == *kind), "{suggested}");
     }
     snapshot(samples, alice, &info).await;
@@ -257,6 +259,13 @@ async fn snapshot(samples: &Samples, alice: &ConnectedAgent, info: &Value) {
     let (upsert, delete) = (json!("upsert"), json!("delete"));
     assert!(ops.contains(&(&upsert, &json!("reviewer.aid.pub"))), "{answer}");
     assert!(ops.contains(&(&delete, &json!("db-reviewer.aid.pub"))), "{answer}");
+    let sample = &samples.row("search.changes")["answer"]["result"]["changes"][0];
+    let listed =
+        changes.iter().find(|change| change["op"] == "upsert" && change["aid"] == "reviewer.aid.pub");
+    assert_eq!(differences(sample, listed.expect("it is listed")), [""; 0]);
+    let ours = alice.call("search.snapshot", &json!({ "limit": 500 })).await;
+    let sample = &samples.row("search.snapshot")["answer"]["result"]["items"][0];
+    assert_eq!(differences(sample, &ours["items"][0]), [""; 0]);
 }
 
 async fn tasks(samples: &Samples, Agents { alice, reviewer, database_reviewer, .. }: &Agents) {

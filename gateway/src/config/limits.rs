@@ -50,9 +50,9 @@ pub struct LimitsConfig {
     /// The largest accepted frame, after and before login.
     pub frame_bytes: usize,
     pub preauth_frame_bytes: usize,
-    /// Bytes of unfinished frames, over all connections. Above it, the connection that sent most of them is closed.
+    /// Bytes of unfinished frames, over all connections. Above it, the agent or network that sent most of them loses a connection.
     pub frame_total_bytes: usize,
-    /// Bytes that wait to be written: per connection, per agent, and in total. Above a limit, the connection that holds most is
+    /// Bytes that wait to be written: per connection, per agent, and in total. Above a limit, the connections that hold most are
     /// closed.
     pub outbox_bytes: usize,
     pub outbox_agent_bytes: usize,
@@ -66,7 +66,7 @@ pub struct LimitsConfig {
     pub ping_timeout_ms: u64,
     /// How long a write may block before the connection is closed.
     pub write_timeout_ms: u64,
-    /// Bytes of HTTP answers that wait to be read, over all connections. Above it, the connection that reads least is closed.
+    /// Bytes of HTTP answers that wait to be read, over all connections. Above it, the network that holds most loses a connection.
     pub http_unread_total_bytes: usize,
     /// The size of the answers to one array of calls over HTTP, and how many of its calls run concurrently.
     pub array_answer_bytes: usize,

@@ -126,7 +126,7 @@ mod tests {
         let mut settings = FederationConfig::default();
         // Longer than a label may be, so no resolver has to be asked.
         let nowhere = format!("{}.test", "n".repeat(70));
-        for name in ["localhost", "127.1", "no.such.invalid"] {
+        for name in ["localhost", "127.1"] {
             assert!(leads_nowhere(&settings, name).await, "{name}");
         }
         for name in ["localhost", "127.1", &nowhere] {

@@ -311,8 +311,13 @@ async fn counting_again_waits_for_writers_and_no_writer_fails() {
     let mut tx = test.tables.db.write().await.unwrap();
     test.account.lock(&mut tx, &[alice].into()).await.unwrap();
     let write = async {
-        // As long as it takes the other one to begin.
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        let waits =
+            "SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = CAST('account' AS regclass)";
+        let began = std::time::Instant::now();
+        while sqlx::query_scalar::<_, i64>(waits).fetch_one(test.tables.db.read()).await.unwrap() == 0 {
+            assert!(began.elapsed() < Duration::from_secs(30), "the other one waits for the account");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         let insert = "INSERT INTO text_row (id, author, body) VALUES (1, 'alice.aid.pub', '')";
         sqlx::query(insert).execute(&mut *tx).await.unwrap();
         tokio::time::sleep(Duration::from_millis(1500)).await;

@@ -15,6 +15,7 @@ struct TestAuthority {
     ended: Mutex<BTreeSet<(i64, String)>>,
     asked: Mutex<Vec<i64>>,
     down: Mutex<bool>,
+    refused: Mutex<usize>,
 }
 
 impl TestAuthority {
@@ -24,6 +25,7 @@ impl TestAuthority {
         params: EndedAgents,
     ) -> Result<EndedAgentsPage, RpcError> {
         if *self.down.lock() {
+            *self.refused.lock() += 1;
             return Err(RpcError::unavailable("down", anyhow::anyhow!("on purpose")));
         }
         assert_eq!(caller.service_name(), Some("task"));
@@ -175,6 +177,12 @@ async fn the_task_waits_for_an_authority_that_is_down_and_is_woken_by_a_revocati
     *test.authority.down.lock() = true;
     let methods = Rpc::new(test.recording.clone());
     test.world.add(Service::new(&["test"], methods, test.remover().removal()));
+    let refused = async {
+        while *test.authority.refused.lock() == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), refused).await.expect("it asks while it is down");
     test.end("alice", NOW);
     *test.authority.down.lock() = false;
     let removed = async {

@@ -26,8 +26,9 @@ impl Federation {
             return Err(refused("event", "an event must have event, targets and payload"));
         };
         let bytes = event.len() + payload.get().len();
-        if bytes > APP_EVENT_BYTES + GATEWAY_BYTES {
-            let sentence = format!("event and payload must be at most {APP_EVENT_BYTES} bytes, not {bytes}");
+        let most = APP_EVENT_BYTES + GATEWAY_BYTES;
+        if bytes > most {
+            let sentence = format!("event and payload must be at most {most} bytes, not {bytes}");
             return Err(refused("oversize", sentence));
         }
         if targets.aids.len() > TARGETS {

@@ -4,7 +4,9 @@ use super::*;
 use crate::store::stored_message::MessageKey;
 use futures_util::future::join_all;
 use kernel::codes::FEDERATION_UNREACHABLE;
-use kernel::{CallTerm, CallingAgent, Engine, OnAnswer, PendingAnswer, RemoteService, unavailable};
+use kernel::{
+    CallTerm, CallingAgent, DiskReading, Engine, OnAnswer, PendingAnswer, RemoteService, unavailable,
+};
 use proto_schemas::requests::federation::PeerUp;
 use sqlx::migrate::Migrator;
 use std::future::ready;
@@ -411,4 +413,20 @@ async fn what_may_have_arrived_before_the_tables_changed_is_not_recalled_without
     assert_eq!(code(recall("m1").await), FEDERATION_UNREACHABLE.code);
     assert_eq!(recall("m2").await.unwrap()["recalled"], 1);
     assert_eq!(state(&here).await["waiting"], 1);
+}
+
+/// It is full for now: the sender's message is not given up.
+#[tokio::test]
+async fn what_a_domain_has_no_free_space_for_waits_until_it_has() {
+    let (here, there, alice, dave) = unreachable_peer().await;
+    send(&here, &alice, &dave.aid, "m1").await;
+    reconnect(&here, &there);
+    there.world.disk.set(DiskReading::of_disk(0, 1));
+    let service = worker(&here).await;
+    service.deliver_to("aid.net").await;
+    assert_eq!(state(&here).await["waiting"], 1, "refused for now, and not given up");
+    assert!(there.rows((&dave, "d")).await.is_empty());
+    there.world.disk.set(DiskReading::of_disk(1, 0));
+    service.deliver_to("aid.net").await;
+    assert_eq!(texts(&there.rows((&dave, "d")).await), ["m1"]);
 }
