@@ -123,7 +123,7 @@ async fn a_used_refresh_token_ends_its_chain_also_after_it_was_removed_and_no_ot
     let (login, other) = (test.log_in(&alice).await, test.log_in(&alice).await);
     let next = refresh(&test, &login["refresh_token"]).await;
     test.world.clock.advance_ms(120_000);
-    let store = super::Store::new(test.world.db("auth", &sqlx::migrate!("./migrations")).await.unwrap());
+    let store = Store::new(test.world.db("auth", &sqlx::migrate!("./migrations")).await.unwrap());
     store.purge(test.world.clock.now_ms()).await.unwrap();
     let forged = format!("{}.x", next["refresh_token"].as_str().unwrap().replace('.', "-"));
     assert_eq!(refresh(&test, &json!(forged)).await["success"], false);
@@ -389,7 +389,7 @@ async fn what_has_expired_is_purged_and_nothing_else() {
     let tokens = test.log_in(&alice).await;
     let next = refresh(&test, &tokens["refresh_token"]).await;
     test.world.clock.advance_ms(120_000);
-    let store = super::Store::new(test.world.db("auth", &sqlx::migrate!("./migrations")).await.unwrap());
+    let store = Store::new(test.world.db("auth", &sqlx::migrate!("./migrations")).await.unwrap());
     assert_eq!(store.purge(test.world.clock.now_ms()).await.unwrap(), 2, "the used nonce and the used token");
     assert_eq!(store.purge(test.world.clock.now_ms()).await.unwrap(), 0);
     assert_eq!(refresh(&test, &next["refresh_token"]).await["success"], true);
