@@ -383,7 +383,7 @@ async fn an_aid_can_end_its_webhook_where_somebody_else_is_the_owner_and_change_
         json!({ "description": null }),
         json!({ "capability_manifest": super::support::sample() }),
     ] {
-        let mut params = json!({ "id": id, "connection_mode": "polling" });
+        let mut params = json!({ "id": id, "connection_mode": "websocket" });
         params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         assert_eq!(
             agents.refused(alice, "agent.update", params.clone()).await,
@@ -391,7 +391,7 @@ async fn an_aid_can_end_its_webhook_where_somebody_else_is_the_owner_and_change_
             "{params}"
         );
     }
-    let end = json!({ "id": id, "connection_mode": "polling" });
+    let end = json!({ "id": id, "connection_mode": "websocket" });
     assert_eq!(agents.refused(carol, "agent.update", end.clone()).await, "AGENT_NOT_OWNER");
     let ended = agents.ok(alice, "agent.update", end).await;
     assert_eq!(ended["agent"]["webhook_messages"], false);

@@ -94,11 +94,11 @@ async fn a_snapshot_of_a_reader_ends_after_six_hours_however_often_it_is_read() 
     for _ in 0..35 {
         directory.test.world.clock.advance_ms(10 * MINUTE_MS);
         directory.get("search.snapshot", wanted.clone()).await;
-        directory.search.remove_old().await.unwrap();
+        directory.search.tick().await.unwrap();
     }
     directory.get("search.snapshot", wanted.clone()).await;
     directory.test.world.clock.advance_ms(11 * MINUTE_MS);
-    directory.search.remove_old().await.unwrap();
+    directory.search.tick().await.unwrap();
     assert_eq!(code(directory.call("search.snapshot", wanted).await), -32163);
 }
 

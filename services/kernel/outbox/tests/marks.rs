@@ -99,7 +99,12 @@ async fn a_mark_that_moved_on_while_it_was_sent_stays() {
 
 #[tokio::test]
 async fn a_destination_that_could_not_be_told_at_once_is_known_to_fail_until_it_was_told() {
-    let fixture = Fixture::open(RowKind::Mark, DESTINATION).await;
+    let settings = OutboxSettings {
+        to_peers: true,
+        page_rows: 10,
+        ..OutboxSettings::new("test", RowKind::Mark, DESTINATION)
+    };
+    let fixture = Fixture::with(settings).await;
     let other = fixture.process().await;
     fixture.mark("a", "task", 1).await;
     fixture.outbox.count_failure("a", "away").await.unwrap();
