@@ -75,6 +75,21 @@ fn webhook_proof(agent: &ConnectedAgent, url: &str) -> Value {
     json!({ "aid": aid, "timestamp": timestamp, "nonce": nonce, "signature": agent.identity.sign(&signed) })
 }
 
+/// What the device of the webhook is answered.
+async fn pulled_over_http(server: &TestServer, agent: &ConnectedAgent) -> Value {
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "message.pull", "params": {} });
+    let request = server.http("POST", "/rpc").header("Content-Type", "application/json");
+    request.body(call.to_string()).bearer(&agent.tokens.access).send().await.json()
+}
+
+/// The device is made after the answer; until then messages have no place there.
+async fn until_it_has_a_device(server: &TestServer, agent: &ConnectedAgent) {
+    until("the device is there", || async {
+        pulled_over_http(server, agent).await["result"].is_object().then_some(())
+    })
+    .await;
+}
+
 async fn send(from: &ConnectedAgent, to: &str, id: &str) {
     let message = json!({ "to": to, "message_id": id, "payload": { "type": "text", "text": id } });
     // One that was cut off is sent again, under the same id.
@@ -95,14 +110,7 @@ async fn a_hook_that_fails_at_first_gets_every_message_in_order_from_a_server_th
     let agreed = hooked.call("agent.update", &agreed).await;
     assert_eq!(agreed["agent"]["webhook_messages"], true);
 
-    // Its device is made after the answer; until then messages have no place there.
-    let over_http = async |server: &TestServer| {
-        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "message.pull", "params": {} });
-        let request = server.http("POST", "/rpc").header("Content-Type", "application/json");
-        request.body(call.to_string()).bearer(&hooked.tokens.access).send().await.json()
-    };
-    until("the device is there", || async { over_http(&server).await["result"].is_object().then_some(()) })
-        .await;
+    until_it_has_a_device(&server, &hooked).await;
 
     let mut sent = Vec::new();
     for round in 0..3 {
@@ -143,7 +151,7 @@ async fn a_hook_that_fails_at_first_gets_every_message_in_order_from_a_server_th
         assert_eq!(kind, "message.new");
     }
     until("everything is acknowledged", || async {
-        (over_http(&server).await["result"]["server_ack_seq"] == 60).then_some(())
+        (pulled_over_http(&server, &hooked).await["result"]["server_ack_seq"] == 60).then_some(())
     })
     .await;
     let online = alice.call("message.query_online", &json!({ "aids": [to] })).await;
@@ -162,6 +170,7 @@ async fn a_hook_gets_a_payload_byte_for_byte() {
         "name": "Hooked", "connection_mode": "webhook", "webhook_url": url, "webhook_proof": webhook_proof(&hooked, &url),
     });
     hooked.call("agent.create", &params).await;
+    until_it_has_a_device(&server, &hooked).await;
     let message = format!(r#"{{"to":"{}","message_id":"m-1","payload":{PAYLOAD}}}"#, hooked.aid());
     alice.call_text("message.send", &message).await;
     until("it came", || async { (!accepted.lock().is_empty()).then_some(()) }).await;

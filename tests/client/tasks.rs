@@ -200,7 +200,7 @@ async fn what_cannot_be_done_is_one_sentence() {
     let early = cli.run_refused(&["tasks", "complete", &task, "--as", "bobb"]).await;
     assert!(early.contains("(-32171)"), "{early}");
     let other = cli.run_refused(&["tasks", "accept", &task, "--expected-version", "7", "--as", "bobb"]).await;
-    assert!(other.contains("another version: 1"), "{other}");
+    assert!(other.contains("the task has version 1"), "{other}");
     let nobody = ["tasks", "create", "--as", "alice", "--to", "nobody1", "--input", "x"];
     let nobody = cli.run_refused(&nobody).await;
     assert!(nobody.contains("is not registered"), "{nobody}");
