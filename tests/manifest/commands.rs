@@ -201,7 +201,8 @@ fn decide_answers_as_an_honest_client() {
 
     let mut disguised = call("i", "notify", "notification:send");
     disguised.as_object_mut().unwrap().remove("msg_subtype");
-    for (message, why) in [(call("d", "locate", "location:read"), "already decided"), (disguised, "envelope")] {
+    for (message, why) in [(call("d", "locate", "location:read"), "already decided"), (disguised, "envelope")]
+    {
         let output = decide(here.path(), &message, &with(&["--yes"]));
         assert_eq!((output.status.code(), printed(&output.stdout).as_str()), (Some(0), ""));
         assert!(printed(&output.stderr).contains(why), "{}", printed(&output.stderr));
