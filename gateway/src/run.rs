@@ -189,11 +189,19 @@ async fn open_gateway(
     }
     let addresses: Vec<ListenAddress> = bound.iter().map(|(at, _)| *at).collect();
     let public_url = config.gateway_url(&addresses);
-    let federation = match config.federation.enabled {
+    let is_enabled = config.federation.enabled;
+    // Services in other processes do not know this setting. They are refused with it, and need not wait for a gateway.
+    let federation = match is_enabled || config.is_split() {
         true => Some(Federation::open(&config, world, &metrics, admission).await.context("federation")?),
         false => None,
     };
+    let refusing = federation.clone().filter(|_| !is_enabled);
+    let federation = federation.filter(|_| is_enabled);
     let gateway = GatewayState::new(config, public_url, world, metrics, admission.clone(), federation);
+    if let Some(refusing) = refusing {
+        refusing.show_sessions(&gateway.sessions);
+        world.mesh.add_local("gateway", refusing.methods());
+    }
     if let Some(federation) = &gateway.federation {
         world.mesh.add_local("gateway", federation.methods());
         world.mesh.set_forwarder(federation.clone());
