@@ -30,7 +30,8 @@ const PREAUTH_WINDOW: usize = 16;
 const PREAUTH_ROUNDS: usize = 8;
 /// What frames have at most by default, after login and before, without what surrounds the params.
 const FRAME_BYTES: usize = (5 << 18) - 256;
-const PREAUTH_FRAME_BYTES: usize = (64 << 10) - 256;
+/// With space for the token that is filled in later.
+const PREAUTH_FRAME_BYTES: usize = (64 << 10) - 2048;
 /// The network that they call from before login.
 const NETWORK: [u8; 2] = [127, 200];
 
