@@ -35,7 +35,7 @@ const ASKING: usize = 64;
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// An agent that is not found by then never will be.
-const FOUND_TIMEOUT: Duration = Duration::from_secs(30);
+const FOUND_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Limits that are counted and not reached.
 const CLASSES: &str = "[limits.classes]\n\"search.query\" = 10000000\n";
