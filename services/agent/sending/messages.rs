@@ -51,16 +51,14 @@ impl AgentService {
         if marks.iter().any(|mark| mark.key == DEVICE) {
             self.put_device(aid).await?;
         }
-        let is_agreed = match &agent.webhook_agreed_key {
-            Some(key) => self.is_current_key(aid, key).await?,
-            None => false,
-        };
-        if !is_agreed {
-            self.store.end_agreement(&agent).await?;
+        if let Some(key) = &agent.webhook_agreed_key
+            && !self.is_current_key(aid, key).await?
+        {
+            self.store.end_agreement(&agent.id, key).await?;
             return Ok(AttemptEnd::Accepted);
         }
         let Some(mut turn) = MessageTurn::begin(self, aid, &agent).await? else {
-            // Its key has agreed to another URL: messages wait in the inbox of the device.
+            // Its key has not agreed to this URL: messages wait in the inbox of the device.
             return Ok(AttemptEnd::Accepted);
         };
         let until = Instant::now() + TURN;

@@ -11,9 +11,6 @@ use sqlx::{Any, Transaction};
 
 pub(crate) type WriteTx = Transaction<'static, Any>;
 
-/// In place of the hash of a URL: what was agreed to has ended. It is the hash of nothing.
-const KEY_REPLACED: &str = "key replaced";
-
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct AgentRow {
     pub id: String,
@@ -28,7 +25,7 @@ pub(crate) struct AgentRow {
     pub webhook_unreachable: i64,
     /// The hash of the URL to which the key of the AID has agreed.
     pub webhook_agreed: Option<String>,
-    /// The fingerprint of that key.
+    /// The fingerprint of that key, as long as it is the AID's.
     pub webhook_agreed_key: Option<String>,
     pub token_hash: String,
     /// The canonical text.
@@ -51,7 +48,8 @@ impl AgentRow {
 
     /// Where the messages of the AID are sent: to the URL to which its key has agreed, and to no other.
     pub fn messages_url(&self) -> Option<&str> {
-        let url = self.webhook_url.as_deref().filter(|_| self.has_webhook_device())?;
+        let is_agreed = self.has_webhook_device() && self.webhook_agreed_key.is_some();
+        let url = self.webhook_url.as_deref().filter(|_| is_agreed)?;
         (self.webhook_agreed == Some(sha256_hex(url))).then_some(url)
     }
 }
@@ -90,9 +88,12 @@ impl Store {
 
     /// Stores that an agreement ended because its key is not the AID's any more. The device stays: messages wait in its inbox until the
     /// key of today agrees.
-    pub async fn end_agreement(&self, agent: &AgentRow) -> sqlx::Result<()> {
-        let write = sqlx::query("UPDATE agent SET webhook_agreed = $3 WHERE id = $1 AND webhook_agreed = $2");
-        let write = write.bind(agent.id.as_str()).bind(agent.webhook_agreed.as_deref()).bind(KEY_REPLACED);
+    pub async fn end_agreement(&self, id: &str, key: &str) -> sqlx::Result<()> {
+        // Another key may have agreed meanwhile, to the same URL.
+        let write = sqlx::query(
+            "UPDATE agent SET webhook_agreed_key = NULL WHERE id = $1 AND webhook_agreed_key = $2",
+        );
+        let write = write.bind(id).bind(key);
         self.db.counted(write.execute(self.db.write_alone())).await?;
         Ok(())
     }
