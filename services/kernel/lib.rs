@@ -73,8 +73,8 @@ pub use rpc::{
 };
 pub use service::{AgentRemoval, Service, ServiceMetrics, SessionNotice, Task, TaskStatus, Tasks};
 pub use store::{
-    Batch, BatchError, Db, Durability, Engine, Lease, Leases, StoreStats, StoreUrl, Stores, Tally,
-    is_disk_full, json_rows,
+    Batch, BatchError, Db, Durability, Engine, Lease, Leases, Statements, StoreStats, StoreUrl, Stores,
+    Tally, is_disk_full, json_rows,
 };
 pub use trace::{CarriedTrace, Trace, TraceMode, TraceSpan, TracedCall};
 pub use world::{ConfiguredService, ServiceRow, ServiceSettings, World};

@@ -4,6 +4,7 @@ mod batch;
 mod db;
 pub mod json_rows;
 mod lease;
+mod statements;
 mod stats;
 #[cfg(test)]
 pub(crate) mod test_tables;
@@ -11,4 +12,5 @@ pub(crate) mod test_tables;
 pub use batch::{Batch, BatchError};
 pub use db::{Db, Durability, Engine, StoreUrl, is_disk_full};
 pub use lease::{Lease, Leases};
+pub use statements::Statements;
 pub use stats::{StoreStats, Stores, Tally};

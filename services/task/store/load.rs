@@ -2,11 +2,11 @@
 
 use super::Store;
 use super::row::{READ, StoredTask, aid, damaged, task_id};
-use super::statements::Statements;
 use super::wanted::LoadWanted;
 use crate::model::event::EVENT_CONTENT_BYTES;
 use crate::model::state::TaskState;
 use crate::model::tree::{ArtifactRow, OpenTasks, StoredAnswer, StoredInput, Trees};
+use kernel::Statements;
 use kernel::json_rows as json;
 use kernel::{Aid, Engine, iso};
 use proto_schemas::requests::task::TaskId;

@@ -9,7 +9,6 @@ mod old_content;
 mod read;
 mod relays;
 mod row;
-mod statements;
 mod stub_list;
 mod stub_row;
 mod stubs;

@@ -2,8 +2,8 @@
 
 use super::Store;
 use super::row::{CHANGED, WRITTEN, WrittenChange, WrittenTask};
-use super::statements::Statements;
 use crate::model::tree::Trees;
+use kernel::Statements;
 use kernel::json_rows::{self as json, Column};
 use kernel::{Aid, NewMark};
 use proto_schemas::requests::task::TaskId;

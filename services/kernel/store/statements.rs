@@ -1,12 +1,12 @@
 //! Several statements that go to the database as one: each way there and back takes longer than most of them.
 
-use kernel::Engine;
-use kernel::json_rows as json;
+use super::Engine;
+use super::json_rows as json;
 use serde::Serialize;
 use sqlx::{Any, AnyConnection, AssertSqlSafe};
 
 /// Statements that are made one after the other, each with a list of rows as its parameter.
-pub(super) struct Statements {
+pub struct Statements {
     engine: Engine,
     texts: Vec<String>,
     lists: Vec<String>,
