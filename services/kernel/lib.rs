@@ -34,8 +34,8 @@ pub mod trace;
 mod world;
 
 pub use account::{
-    Account, AccountChange, AccountFull, AccountShare, ChangedLimits, Charge, ChargeError, HeldNow, Keeping,
-    Kept, KeptSums, KeptTable, Payer, ShareLimits,
+    Account, AccountChange, AccountFull, AccountShare, ChangedLimits, Charge, ChargeError, CountedRows,
+    HeldNow, Keeping, Kept, KeptSums, KeptTable, Payer, ShareLimits, TenantShares,
 };
 pub use account_totals::{AccountSettings, Accounts};
 pub use agent_removal::{AgentRemover, RemoveAgent};

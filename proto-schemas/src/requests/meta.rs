@@ -136,7 +136,7 @@ pub struct NamespaceAccount {
     pub rows_limit: i64,
 }
 
-/// What one service keeps for an agent, or for all agents of another domain.
+/// What one service keeps for an agent, for all agents of another domain, or for a tenant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeptAccount {
     pub payer: String,

@@ -5,7 +5,7 @@ use kernel::{AccountShare, Keeping, KeptTable};
 pub(crate) static KEEPING: Keeping = Keeping {
     service: "agent",
     tables: &[
-        KeptTable { name: "agent_md", payer: "aid", columns: &["content"] },
+        KeptTable { name: "agent_md", payer: "aid", columns: &["content"], counted: &[] },
         KeptTable {
             name: "agent",
             payer: "owner",
@@ -18,9 +18,10 @@ pub(crate) static KEEPING: Keeping = Keeping {
                 "manifest_facts",
                 "consent_facts",
             ],
+            counted: &[],
         },
         // What a user has to be asked about comes from the manifest, whose owner pays for it.
-        KeptTable { name: "relation", payer: "user_aid", columns: &["granted_scopes"] },
+        KeptTable { name: "relation", payer: "user_aid", columns: &["granted_scopes"], counted: &[] },
     ],
     free: &[
         ("agent_change", "one for each agent that ever had a document"),

@@ -1,10 +1,10 @@
 //! How the store counts: triggers on the tables of a service change the accounts with the rows.
 //!
-//! A row counts the bytes of some of its columns and 512 more. On PostgreSQL the rows of one statement are summed first, and accounts
+//! A row counts the bytes of some of its columns and 512 more, and the rows of other tables that it says it stands for. On PostgreSQL the rows of one statement are summed first, and accounts
 //! are changed in one order: agents by their names, then domains. On SQLite there is one writer, and each row changes its account.
 
 use super::kept::ROW_BYTES;
-use super::payer::DOMAIN;
+use super::payer::{DOMAIN, TENANT};
 use crate::{Db, Engine};
 use anyhow::bail;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, Executor as _};
@@ -23,10 +23,24 @@ pub struct Keeping {
 #[derive(Debug)]
 pub struct KeptTable {
     pub name: &'static str,
-    /// The column with the AID of the agent that pays. It never changes.
+    /// The column with the AID of the agent that pays, or the key of a tenant (`Payer::key`). It never changes.
     pub payer: &'static str,
     /// The columns whose bytes count.
     pub columns: &'static [&'static str],
+    /// Rows of other tables that count here.
+    pub counted: &'static [CountedRows],
+}
+
+/// Columns of a row that say how many rows of another table belong to it, and how many bytes those have. Whoever inserts or removes such
+/// rows changes these two numbers in the same transaction, once for all of them. Their table has no trigger, so a table with very many
+/// small rows costs one change of an account for each transaction. It is listed in [`Keeping::free`] with this as the reason. Counting
+/// again reads the numbers, and not those rows.
+#[derive(Debug)]
+pub struct CountedRows {
+    /// How many rows: a `BIGINT`. Each of them counts 512 bytes, as every row does.
+    pub rows: &'static str,
+    /// How many bytes their columns have: a `BIGINT`.
+    pub bytes: &'static str,
 }
 
 /// The statements that have the store count, and count again.
@@ -74,7 +88,7 @@ impl Counting {
         let rows: Vec<String> =
             keeping.tables.iter().map(|table| table.counted(engine, table.name, issuer)).collect();
         let sums = format!(
-            "SELECT payer, CAST(SUM(bytes) AS BIGINT) AS bytes, CAST(COUNT(*) AS BIGINT) AS kept_rows
+            "SELECT payer, CAST(SUM(bytes) AS BIGINT) AS bytes, CAST(SUM(kept_rows) AS BIGINT) AS kept_rows
              FROM ({}) AS counted GROUP BY payer",
             rows.join(" UNION ALL ")
         );
@@ -199,35 +213,54 @@ impl Counting {
 impl KeptTable {
     /// What a row counts. `row` is the name of what has its columns, or nothing.
     fn bytes(&self, row: &str) -> String {
-        self.columns.iter().fold(ROW_BYTES.to_string(), |mut sum, column| {
+        let own = self.columns.iter().fold(ROW_BYTES.to_string(), |mut sum, column| {
             let _ = write!(sum, " + COALESCE(octet_length({row}{column}), 0)");
+            sum
+        });
+        self.counted.iter().fold(own, |mut sum, CountedRows { rows, bytes }| {
+            let _ = write!(sum, " + COALESCE({row}{bytes}, 0) + {ROW_BYTES} * COALESCE({row}{rows}, 0)");
             sum
         })
     }
 
-    /// A row of `payer` and `bytes` for each row of a table, and one more for the domain of its agent if that is another one.
+    /// How many rows a row counts for: itself, and those that it stands for.
+    fn kept_rows(&self, row: &str) -> String {
+        self.counted.iter().fold("1".to_owned(), |mut sum, CountedRows { rows, .. }| {
+            let _ = write!(sum, " + COALESCE({row}{rows}, 0)");
+            sum
+        })
+    }
+
+    /// The columns whose changes change an account.
+    fn watched(&self) -> Vec<&'static str> {
+        let numbers = self.counted.iter().flat_map(|counted| [counted.rows, counted.bytes]);
+        self.columns.iter().copied().chain(numbers).collect()
+    }
+
+    /// A row of `payer`, `bytes` and `kept_rows` for each row of a table, and one more for the domain of its agent if that is another one.
     fn counted(&self, engine: Engine, from: &str, issuer: &str) -> String {
-        let (payer, bytes) = (self.payer, self.bytes(""));
-        let domain = domain(engine, payer);
+        let (payer, bytes, rows) = (self.payer, self.bytes(""), self.kept_rows(""));
+        let (domain, is_other) = (domain(engine, payer), is_of_other_domain(engine, payer, issuer));
         format!(
-            "SELECT {payer} AS payer, {bytes} AS bytes FROM {from} UNION ALL
-             SELECT '{DOMAIN}' || {domain}, {bytes} FROM {from} WHERE {domain} <> '{issuer}'"
+            "SELECT {payer} AS payer, {bytes} AS bytes, {rows} AS kept_rows FROM {from} UNION ALL
+             SELECT '{DOMAIN}' || {domain}, {bytes}, {rows} FROM {from} WHERE {is_other}"
         )
     }
 
     fn sqlite_triggers(&self, issuer: &str) -> String {
-        let KeptTable { name, payer, columns } = self;
+        let KeptTable { name, payer, .. } = self;
         let change = |row: &str, sign: &str| {
-            let rows = format!("{sign}1");
+            let rows = format!("{sign}({})", self.kept_rows(row));
             let bytes = format!("{sign}({})", self.bytes(row));
             let agent = format!("{row}{payer}");
             let domain = domain(Engine::Sqlite, &agent);
+            let is_other = is_of_other_domain(Engine::Sqlite, &agent, issuer);
             let add = "ON CONFLICT (payer) DO UPDATE SET
                  bytes = account.bytes + excluded.bytes, kept_rows = account.kept_rows + excluded.kept_rows";
             format!(
                 "INSERT INTO account (payer, bytes, kept_rows) VALUES ({agent}, {bytes}, {rows}) {add};
                  INSERT INTO account (payer, bytes, kept_rows)
-                     SELECT '{DOMAIN}' || {domain}, {bytes}, {rows} WHERE {domain} <> '{issuer}' {add};"
+                     SELECT '{DOMAIN}' || {domain}, {bytes}, {rows} WHERE {is_other} {add};"
             )
         };
         let emptied = format!(
@@ -242,7 +275,7 @@ impl KeptTable {
             )
         };
         let (added, removed) = (change("NEW.", ""), change("OLD.", "-"));
-        let of_columns = format!("UPDATE OF {}", columns.join(", "));
+        let of_columns = format!("UPDATE OF {}", self.watched().join(", "));
         let differs = format!("WHEN {}", self.differs("IS NOT"));
         trigger("insert", "INSERT", "", &added)
             + &trigger("delete", "DELETE", "", &format!("{removed} {emptied}"))
@@ -251,16 +284,17 @@ impl KeptTable {
 
     /// Whether an update changes a column that counts: what is written as it was takes no account.
     fn differs(&self, is_not: &str) -> String {
-        let columns = self.columns.iter().map(|column| format!("OLD.{column} {is_not} NEW.{column}"));
+        let watched = self.watched();
+        let columns = watched.iter().map(|column| format!("OLD.{column} {is_not} NEW.{column}"));
         columns.collect::<Vec<_>>().join(" OR ")
     }
 
     fn postgres_triggers(&self, issuer: &str) -> String {
-        let KeptTable { name, columns, .. } = self;
+        let name = self.name;
         let change = |sign: &str, rows: &str| {
             format!(
                 "INSERT INTO account (payer, bytes, kept_rows)
-                     SELECT payer, {sign}SUM(bytes), {sign}COUNT(*) FROM ({}) AS counted
+                     SELECT payer, {sign}SUM(bytes), {sign}SUM(kept_rows) FROM ({}) AS counted
                      GROUP BY payer ORDER BY payer LIKE '{DOMAIN}%', payer
                      ON CONFLICT (payer) DO UPDATE SET
                          bytes = account.bytes + excluded.bytes, kept_rows = account.kept_rows + excluded.kept_rows;",
@@ -290,7 +324,7 @@ impl KeptTable {
         let of_row = format!(
             "CREATE TRIGGER account_update_{name} AFTER UPDATE OF {} ON {name}
              FOR EACH ROW WHEN ({}) EXECUTE FUNCTION account_update_{name}();\n",
-            columns.join(", "),
+            self.watched().join(", "),
             self.differs("IS DISTINCT FROM")
         );
         function("insert", &change("", "changed_rows"))
@@ -300,6 +334,11 @@ impl KeptTable {
             + &function("update", &changed_row)
             + &of_row
     }
+}
+
+/// Whether a payer is an agent of another domain. A tenant is no agent, whatever its name has after a dot.
+fn is_of_other_domain(engine: Engine, payer: &str, issuer: &str) -> String {
+    format!("{} <> '{issuer}' AND {payer} NOT LIKE '{TENANT}%'", domain(engine, payer))
 }
 
 /// The domain of an AID: what follows its first dot.

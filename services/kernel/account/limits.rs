@@ -32,7 +32,8 @@ pub struct HeldNow {
 const LITTLE: i64 = 64;
 
 impl ShareLimits {
-    /// Whether an agent may keep so much more. `given` is what the operator lets it keep instead of a share.
+    /// Whether a payer may keep so much more. `given` is what the operator lets an agent keep instead of a share; for a tenant it is
+    /// the share that its service gives it.
     pub fn check(
         &self,
         payer: &Payer,
@@ -41,7 +42,8 @@ impl ShareLimits {
         more: Kept,
     ) -> Result<(), AccountFull> {
         let ShareLimits { share, bytes_setting, rows_setting, settings } = *self;
-        let most = given.unwrap_or(share);
+        let is_tenant = payer.tenant_name().is_some();
+        let most = given.unwrap_or(if is_tenant { Kept::default() } else { share });
         // An agent that was given more has a larger total by as much.
         let total = i64::try_from(settings.total_bytes).unwrap_or(i64::MAX);
         let total = total.saturating_add((most.bytes - share.bytes).max(0));
@@ -50,12 +52,14 @@ impl ShareLimits {
             (share.times(settings.domain_shares), share.times(settings.network_shares));
         let (domain, network) = (held.domain.unwrap_or_default(), held.network.unwrap_or_default());
         let (has_domain, has_network) = (held.domain.is_some(), held.network.is_some());
+        let (own_bytes, own_rows) =
+            if is_tenant { (TENANT_SCOPE, TENANT_SCOPE) } else { (bytes_setting, rows_setting) };
         let (little, low) = (most.bytes / LITTLE, held.space_is_low && held.own.bytes > most.bytes / LITTLE);
         let checks = [
-            (low, FREE_BYTES, held.own.bytes, more.bytes, little, Whose::Agent("bytes")),
-            (true, bytes_setting, held.own.bytes, more.bytes, most.bytes, Whose::Agent("bytes")),
-            (true, rows_setting, held.own.rows, more.rows, most.rows, Whose::Agent("rows")),
-            (true, "accounts.total_bytes", in_all, more.bytes, total, Whose::AgentInAll),
+            (low, FREE_BYTES, held.own.bytes, more.bytes, little, Whose::Own("bytes")),
+            (true, own_bytes, held.own.bytes, more.bytes, most.bytes, Whose::Own("bytes")),
+            (true, own_rows, held.own.rows, more.rows, most.rows, Whose::Own("rows")),
+            (!is_tenant, "accounts.total_bytes", in_all, more.bytes, total, Whose::AgentInAll),
             (has_domain, DOMAIN_SHARES, domain.bytes, more.bytes, of_domain.bytes, Whose::Domain("bytes")),
             (has_domain, DOMAIN_SHARES, domain.rows, more.rows, of_domain.rows, Whose::Domain("rows")),
             (
@@ -82,10 +86,12 @@ impl ShareLimits {
 
 const DOMAIN_SHARES: &str = "accounts.domain_shares";
 pub(super) const NETWORK_SHARES: &str = "accounts.network_shares";
+/// The limit of a tenant is no setting that all tenants have in common.
+const TENANT_SCOPE: &str = "tenant";
 
 /// Whose bytes or rows a limit is about.
 enum Whose {
-    Agent(&'static str),
+    Own(&'static str),
     AgentInAll,
     Domain(&'static str),
     Network(&'static str),
@@ -93,11 +99,14 @@ enum Whose {
 
 impl Whose {
     fn shown(&self, payer: &Payer) -> String {
-        let aid = payer.aid();
+        let own = match payer.tenant_name() {
+            Some(name) => format!("tenant {name}"),
+            None => payer.key().to_owned(),
+        };
         match self {
-            Whose::Agent(unit) => format!("{unit} of {aid}"),
-            Whose::AgentInAll => format!("bytes of {aid} in all services"),
-            Whose::Domain(unit) => format!("{unit} of all agents of {}", aid.issuer()),
+            Whose::Own(unit) => format!("{unit} of {own}"),
+            Whose::AgentInAll => format!("bytes of {own} in all services"),
+            Whose::Domain(unit) => format!("{unit} of all agents of {}", payer.domain().unwrap_or_default()),
             Whose::Network(unit) => format!("{unit} of all new agents of one network"),
         }
     }

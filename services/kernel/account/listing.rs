@@ -1,6 +1,6 @@
 //! What operators and agents see of the accounts, and what operators change.
 
-use super::payer::DOMAIN;
+use super::payer::{DOMAIN, TENANT};
 use super::{Account, Kept, ShareLimits};
 use crate::{Aid, RpcError};
 use proto_schemas::requests::meta::{KeptAccount, ServiceAccounts};
@@ -37,7 +37,7 @@ impl AccountChange {
 }
 
 impl ShareLimits {
-    /// An account as it is shown, with what the operator lets it keep instead of a share.
+    /// An account as it is shown, with what it may keep instead of a share of the settings.
     pub fn shown(&self, payer: String, kept: Kept, given: Option<Kept>) -> KeptAccount {
         let limit = match payer.starts_with(DOMAIN) {
             true => self.share.times(self.settings.domain_shares),
@@ -87,7 +87,10 @@ impl Account {
     }
 
     fn shown(&self, payer: String, kept: Kept) -> KeptAccount {
-        let given = self.0.changed.of(&payer);
+        let given = match payer.strip_prefix(TENANT) {
+            Some(name) => Some(self.0.tenants.read().of(name)),
+            None => self.0.changed.of(&payer),
+        };
         self.0.limits.shown(payer, kept, given)
     }
 }

@@ -3,7 +3,8 @@
 //! A service lists its tables ([`Keeping`]) and the store itself counts what they keep, in the transaction that stores or removes a
 //! row ([`counting`]): no statement can forget it, a crash changes nothing, and two processes count the same. Beside the account of each
 //! agent there is one for all agents of another domain, whose gateway can invent any number of them, and one for each network from which
-//! new agents were registered ([`Payer`]).
+//! new agents were registered ([`Payer`]). A service may also have tenants, who are no agents and pay with shares that the service
+//! gives them ([`TenantShares`]).
 //!
 //! Before a service stores something for a call it asks whether its agent may keep so much more: alone in a transaction of its own
 //! ([`Account::before`], [`Account::charge`]), or for a batch of calls ([`Account::read`], [`KeptSums::charge`]).
@@ -18,23 +19,27 @@ mod nearly_full;
 mod payer;
 mod sums;
 mod telling;
+mod tenants;
 #[cfg(test)]
 mod tests;
 
 pub use changed_limits::ChangedLimits;
-pub use counting::{Keeping, KeptTable};
+pub use counting::{CountedRows, Keeping, KeptTable};
 pub use full::AccountFull;
 pub use kept::Kept;
 pub use limits::{HeldNow, ShareLimits};
 pub use listing::AccountChange;
 pub use payer::Payer;
 pub use sums::{Charge, KeptSums};
+pub use tenants::TenantShares;
 
 use crate::json_rows as json;
 use crate::{Accounts, Aid, Clock, Db, Disk, Engine, Task, World};
 use counting::Counting;
+use parking_lot::RwLock;
 use payer::Today;
 use prometheus_client::metrics::gauge::Gauge;
+use proto_schemas::AidError;
 use sqlx::{Any, AnyConnection, AssertSqlSafe};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -56,6 +61,7 @@ struct AccountTables {
     counting: Counting,
     accounts: Accounts,
     changed: ChangedLimits,
+    tenants: RwLock<TenantShares>,
     clock: Clock,
     disk: Disk,
     largest: Gauge,
@@ -94,12 +100,13 @@ impl Account {
             counting,
             accounts: world.accounts.clone(),
             changed: ChangedLimits::new(db),
+            tenants: RwLock::default(),
             clock: world.clock.clone(),
             disk: world.disk.clone(),
             largest: world.metrics.counted(
                 keeping.service,
                 "largest_account_bytes",
-                "Bytes of the largest account of an agent or a domain; 0 below 1 MiB",
+                "Bytes of the largest account of an agent, a domain or a tenant; 0 below 1 MiB",
             ),
         }));
         account.0.changed.read().await?;
@@ -147,10 +154,10 @@ impl Account {
         if self.0.db.engine() == Engine::Sqlite {
             return Ok(taken);
         }
-        // Agents before domains, as every statement that counts takes them.
-        let agents: BTreeSet<String> = payers.iter().map(|payer| payer.aid().to_string()).collect();
+        // Agents and tenants before domains, as every statement that counts takes them.
+        let own: BTreeSet<String> = payers.iter().map(|payer| payer.key().to_owned()).collect();
         let domains: BTreeSet<String> = payers.iter().filter_map(Payer::domain_key).collect();
-        for names in [agents, domains].iter().filter(|names| !names.is_empty()) {
+        for names in [own, domains].iter().filter(|names| !names.is_empty()) {
             let text = format!(
                 "INSERT INTO account (payer, bytes, kept_rows) SELECT value, 0, 0 FROM {} AS names ORDER BY value
                  ON CONFLICT (payer) DO UPDATE SET bytes = account.bytes RETURNING payer, bytes, kept_rows",
@@ -177,18 +184,18 @@ impl Account {
         Ok(())
     }
 
-    /// What is kept for the agent of a call, before the call stores something in this transaction.
+    /// What is kept for the payer of a call, before the call stores something in this transaction.
     pub async fn before(&self, tx: &mut AnyConnection, payer: Payer) -> sqlx::Result<Charge> {
         let sums = self.read(tx, &BTreeSet::from([payer.clone()])).await?;
         Ok(Charge { payer, sums })
     }
 
-    /// Refuses what was stored in this transaction since [`before`](Self::before), if the agent may not keep so much. The caller does
+    /// Refuses what was stored in this transaction since [`before`](Self::before), if the payer may not keep so much. The caller does
     /// not commit then. What is less than before, or as much, is never refused.
     pub async fn charge(&self, tx: &mut AnyConnection, charge: Charge) -> Result<(), ChargeError> {
         let Charge { payer, mut sums } = charge;
         let stored = self.read(tx, &BTreeSet::from([payer.clone()])).await?;
-        let more = stored.of_agent(payer.aid()).minus(sums.of_agent(payer.aid()));
+        let more = stored.of(payer.key()).minus(sums.of(payer.key()));
         if more.bytes <= 0 && more.rows <= 0 {
             return Ok(());
         }
@@ -204,6 +211,11 @@ impl Account {
     /// The same for an agent that calls nothing now.
     pub fn payer_of(&self, aid: Aid) -> Payer {
         Payer::new(aid, None, &self.0.issuer)
+    }
+
+    /// Who has this key in the column of a table that says who pays: an agent, or a tenant.
+    pub fn payer_of_key(&self, key: &str) -> Result<Payer, AidError> {
+        Payer::of_key(key, &self.0.issuer)
     }
 
     fn today(&self) -> Today {

@@ -1,7 +1,7 @@
 //! Whose account is nearly full: a service may have something old that goes before something new is refused.
 
 use super::kept::ROW_BYTES;
-use super::payer::DOMAIN;
+use super::payer::{DOMAIN, TENANT};
 use super::{Account, Kept};
 use crate::Aid;
 use sqlx::{Any, AnyConnection, AssertSqlSafe};
@@ -26,7 +26,8 @@ impl Account {
                  SELECT payer, bytes, kept_rows FROM account WHERE {large} bytes > $4 AND counted_on IS NULL
                  UNION SELECT payer, account.bytes, account.kept_rows FROM account_limit JOIN account ON payer = aid
              ) AS held LEFT JOIN account_limit AS given ON given.aid = held.payer
-             WHERE held.payer > $1 AND held.payer NOT LIKE '{DOMAIN}%' AND (
+             WHERE held.payer > $1 AND held.payer NOT LIKE '{DOMAIN}%'
+                 AND held.payer NOT LIKE '{TENANT}%' AND (
                  held.bytes > COALESCE(given.bytes, $2) / 8 * {NEARLY_FULL}
                  OR held.kept_rows > COALESCE(given.kept_rows, $3) / 8 * {NEARLY_FULL})
              ORDER BY held.payer LIMIT {PAGE}"

@@ -1,15 +1,24 @@
 //! Who pays for what is kept.
 
 use crate::{Aid, CallingAgent, Network};
+use proto_schemas::AidError;
 
-/// An agent, and who pays with it.
+/// An agent and who pays with it, or a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Payer {
-    aid: Aid,
-    /// Where it is of another domain.
+    account: OwnAccount,
+    /// Where it is an agent of another domain.
     domain: Option<String>,
     /// From where it was registered, as long as it is new.
     network: Option<Network>,
+}
+
+/// Whose account it is. Agents and tenants are ordered by their keys, as the store takes their accounts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum OwnAccount {
+    Agent(Aid),
+    /// With its key, `tenant:NAME`.
+    Tenant(String),
 }
 
 impl Payer {
@@ -18,18 +27,52 @@ impl Payer {
         Payer::new(agent.aid.clone(), agent.network, own_issuer)
     }
 
-    pub(super) fn new(aid: Aid, network: Option<Network>, own_issuer: &str) -> Payer {
-        let domain = Some(aid.issuer()).filter(|issuer| *issuer != own_issuer).map(str::to_owned);
-        Payer { aid, domain, network }
+    /// A tenant of a service: somebody who is no agent. It has no domain and no network, and a share of its own
+    /// ([`TenantShares`](super::TenantShares)).
+    pub fn tenant(name: &str) -> Payer {
+        Payer { account: OwnAccount::Tenant(format!("{TENANT}{name}")), domain: None, network: None }
     }
 
-    pub fn aid(&self) -> &Aid {
-        &self.aid
+    pub(super) fn new(aid: Aid, network: Option<Network>, own_issuer: &str) -> Payer {
+        let domain = Some(aid.issuer()).filter(|issuer| *issuer != own_issuer).map(str::to_owned);
+        Payer { account: OwnAccount::Agent(aid), domain, network }
+    }
+
+    /// Who has this key in the column of a table that says who pays.
+    pub(super) fn of_key(key: &str, own_issuer: &str) -> Result<Payer, AidError> {
+        match key.strip_prefix(TENANT) {
+            Some(name) => Ok(Payer::tenant(name)),
+            None => Ok(Payer::new(Aid::parse(key)?, None, own_issuer)),
+        }
+    }
+
+    /// What the column of a table has that says who pays: an AID, or `tenant:NAME`.
+    pub fn key(&self) -> &str {
+        match &self.account {
+            OwnAccount::Agent(aid) => aid.as_str(),
+            OwnAccount::Tenant(key) => key,
+        }
+    }
+
+    /// The agent, if it is one.
+    pub fn aid(&self) -> Option<&Aid> {
+        match &self.account {
+            OwnAccount::Agent(aid) => Some(aid),
+            OwnAccount::Tenant(_) => None,
+        }
+    }
+
+    /// The name of the tenant, if it is one.
+    pub fn tenant_name(&self) -> Option<&str> {
+        match &self.account {
+            OwnAccount::Agent(_) => None,
+            OwnAccount::Tenant(key) => key.strip_prefix(TENANT),
+        }
     }
 
     /// The keys of its accounts that are sums of rows.
     pub(super) fn own_keys(&self) -> impl Iterator<Item = String> {
-        [self.aid.to_string()].into_iter().chain(self.domain_key())
+        [self.key().to_owned()].into_iter().chain(self.domain_key())
     }
 
     /// Its network has an account for each day that still counts.
@@ -60,6 +103,7 @@ impl Payer {
 /// An AID has no colon, so no agent has the account of one of these.
 pub(super) const DOMAIN: &str = "domain:";
 pub(super) const NETWORK: &str = "network:";
+pub(super) const TENANT: &str = "tenant:";
 
 /// The day that it is, counted since 1970, and how many days count.
 #[derive(Clone, Copy, Debug)]
@@ -75,5 +119,8 @@ pub(super) fn on_day(network_key: &str, day: i64) -> String {
 
 /// The key of a network without the day; other keys as they are.
 pub(super) fn without_day(key: &str) -> &str {
-    key.split_once(' ').map_or(key, |(key, _)| key)
+    match key.split_once(' ') {
+        Some((network, _)) if key.starts_with(NETWORK) => network,
+        _ => key,
+    }
 }

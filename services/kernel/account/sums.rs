@@ -3,16 +3,16 @@
 use super::limits::NETWORK_SHARES;
 use super::payer::{Today, on_day, without_day};
 use super::{Account, AccountFull, DAY_MS, HeldNow, Kept, Payer, ShareLimits};
-use crate::{Aid, DiskSpace};
+use crate::DiskSpace;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What is kept for some, by the keys of their accounts, and how much may be. It is pure data: a batch decides call after call with it,
-/// and what one call adds counts for the next one. Of an agent that it was not made for nothing is known, and nothing is refused.
+/// and what one call adds counts for the next one. Of a payer that it was not made for nothing is known, and nothing is refused.
 #[derive(Debug, Default)]
 pub struct KeptSums {
     sums: HashMap<String, Kept>,
-    payers: HashMap<Aid, KnownPayer>,
+    payers: HashMap<String, KnownPayer>,
     limits: ShareLimits,
     day: i64,
     left_of_day_ms: i64,
@@ -30,13 +30,13 @@ pub(super) struct NetworkRow<'a> {
     counted_on: i64,
 }
 
-/// What was kept for an agent when a transaction began.
+/// What was kept for a payer when a transaction began.
 pub struct Charge {
     pub(super) payer: Payer,
     pub(super) sums: KeptSums,
 }
 
-/// What one agent may keep instead of a share, and what other services keep for it.
+/// What one payer may keep instead of a share, and what other services keep for it.
 #[derive(Clone, Copy, Debug)]
 struct KnownPayer {
     given: Option<Kept>,
@@ -47,10 +47,12 @@ impl KeptSums {
     pub(super) fn new(account: &Account, today: Today, payers: &BTreeSet<Payer>) -> KeptSums {
         let tables = &account.0;
         let known = |payer: &Payer| {
-            let aid = payer.aid();
-            let given = tables.changed.of(aid.as_str());
-            let elsewhere = tables.accounts.elsewhere(tables.service, aid);
-            (aid.clone(), KnownPayer { given, elsewhere })
+            let elsewhere = payer.aid().map(|aid| tables.accounts.elsewhere(tables.service, aid));
+            let given = match payer.tenant_name() {
+                Some(name) => Some(tables.tenants.read().of(name)),
+                None => tables.changed.of(payer.key()),
+            };
+            (payer.key().to_owned(), KnownPayer { given, elsewhere: elsewhere.unwrap_or_default() })
         };
         KeptSums {
             payers: payers.iter().map(known).collect(),
@@ -68,22 +70,18 @@ impl KeptSums {
         *sum = sum.plus(kept);
     }
 
-    pub(super) fn of_agent(&self, aid: &Aid) -> Kept {
-        self.of(aid.as_str())
-    }
-
-    fn of(&self, key: &str) -> Kept {
+    pub(super) fn of(&self, key: &str) -> Kept {
         self.sums.get(key).copied().unwrap_or_default()
     }
 
     /// Counts what a call is about to store, or says for which of its accounts it is too much.
     pub fn charge(&mut self, payer: &Payer, more: Kept) -> Result<(), AccountFull> {
-        let Some(KnownPayer { given, elsewhere }) = self.payers.get(payer.aid()).copied() else {
+        let Some(KnownPayer { given, elsewhere }) = self.payers.get(payer.key()).copied() else {
             return Ok(());
         };
         let (domain, network) = (payer.domain_key(), payer.network_key());
         let held = HeldNow {
-            own: self.of_agent(payer.aid()),
+            own: self.of(payer.key()),
             elsewhere,
             domain: domain.as_ref().map(|key| self.of(key)),
             network: network.as_ref().map(|key| self.of(key)),
@@ -98,7 +96,7 @@ impl KeptSums {
             let of_day = self.networks.entry(on_day(network, self.day)).or_default();
             *of_day = of_day.plus(more);
         }
-        for key in [Some(payer.aid().to_string()), domain, network].into_iter().flatten() {
+        for key in [Some(payer.key().to_owned()), domain, network].into_iter().flatten() {
             self.add(&key, more);
         }
         Ok(())

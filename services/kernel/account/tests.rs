@@ -4,17 +4,28 @@ use super::*;
 use crate::store::test_tables::TestTables;
 use crate::{AccountSettings, CallingAgent, DiskReading, DiskSpace, codes};
 use proptest::prelude::*;
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 use testing::cases;
 
 const TEXTS: &str = "CREATE TABLE text_row (id BIGINT PRIMARY KEY, author TEXT NOT NULL, body TEXT NOT NULL, note TEXT, seen BIGINT);
+    CREATE TABLE log_row (id BIGINT PRIMARY KEY, payer TEXT NOT NULL, title TEXT NOT NULL, entries BIGINT NOT NULL, entry_bytes BIGINT);
+    CREATE TABLE entry_row (log BIGINT NOT NULL, body TEXT NOT NULL);
     INSERT INTO text_row VALUES (-1, 'early.aid.pub', 'before there were accounts', NULL, 0)";
 
 static KEEPING: Keeping = Keeping {
     service: "test",
-    tables: &[KeptTable { name: "text_row", payer: "author", columns: &["body", "note"] }],
-    free: &[],
+    tables: &[
+        KeptTable { name: "text_row", payer: "author", columns: &["body", "note"], counted: &[] },
+        KeptTable {
+            name: "log_row",
+            payer: "payer",
+            columns: &["title"],
+            counted: &[CountedRows { rows: "entries", bytes: "entry_bytes" }],
+        },
+    ],
+    free: &[("entry_row", "counted in the row of its log")],
 };
 
 struct TestAccounts {
@@ -48,8 +59,32 @@ impl TestAccounts {
              ON CONFLICT (id) DO UPDATE SET body = excluded.body",
         )
         .bind(id)
-        .bind(payer.aid().as_str())
+        .bind(payer.key())
         .bind(body)
+        .execute(&mut *tx)
+        .await?;
+        self.account.charge(&mut tx, charge).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// Adds entries to a log as a service does: the numbers of the log change with them.
+    async fn append(&self, payer: &Payer, log: i64, bodies: &[&str]) -> Result<(), ChargeError> {
+        let mut tx = self.tables.db.write().await?;
+        let charge = self.account.before(&mut tx, payer.clone()).await?;
+        for body in bodies {
+            let insert = sqlx::query("INSERT INTO entry_row (log, body) VALUES ($1, $2)");
+            insert.bind(log).bind(*body).execute(&mut *tx).await?;
+        }
+        let bytes: usize = bodies.iter().map(|body| body.len()).sum();
+        sqlx::query(
+            "INSERT INTO log_row (id, payer, title, entries, entry_bytes) VALUES ($1, $2, 'log', $3, $4)
+             ON CONFLICT (id) DO UPDATE SET entries = log_row.entries + excluded.entries,
+                 entry_bytes = log_row.entry_bytes + excluded.entry_bytes",
+        )
+        .bind(log)
+        .bind(payer.key())
+        .bind(i64::try_from(bodies.len()).unwrap())
+        .bind(i64::try_from(bytes).unwrap())
         .execute(&mut *tx)
         .await?;
         self.account.charge(&mut tx, charge).await?;
@@ -134,7 +169,7 @@ async fn rows_all_services_domains_and_networks_have_limits() {
     }
     assert_eq!(scope(test.store(&alice, 4, "").await), "accounts.rows");
     let bob = test.payer("bob1.aid.pub", None);
-    test.world.accounts.tell("message", vec![(bob.aid().clone(), 4000)]);
+    test.world.accounts.tell("message", vec![(bob.aid().unwrap().clone(), 4000)]);
     assert_eq!(scope(test.store(&bob, 5, &"x".repeat(1000)).await), "accounts.total_bytes");
     test.store(&bob, 5, &"x".repeat(400)).await.unwrap();
     for (n, id) in (10..14).enumerate() {
@@ -168,11 +203,118 @@ async fn while_there_is_little_free_space_only_those_who_have_little_get_more() 
 }
 
 #[tokio::test]
+async fn a_tenant_has_a_share_of_its_own_and_no_domain() {
+    let settings = AccountSettings { total_bytes: 100, rows: 1, ..AccountSettings::default() };
+    let test = TestAccounts::open(100, settings).await;
+    let (acme, other) = (Payer::tenant("acme.north.test x"), Payer::tenant("other"));
+    let full = refused(test.store(&acme, 1, "").await);
+    assert_eq!((full.scope, full.limit), ("tenant", 0), "a tenant without a share keeps nothing");
+    let own: HashMap<_, _> = [("other".to_owned(), Kept { bytes: 600, rows: 9 })].into();
+    test.account.set_tenant_shares(TenantShares { each: Kept { bytes: 3000, rows: 3 }, own: own.clone() });
+
+    test.store(&acme, 1, &"x".repeat(1000)).await.unwrap();
+    assert_eq!(test.kept("tenant:acme.north.test x").await, (1512, 1));
+    let domains: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM account WHERE payer LIKE 'domain:%'")
+        .fetch_one(test.tables.db.read())
+        .await
+        .unwrap();
+    assert_eq!(domains, 0, "a tenant is of no domain, whatever its name has after a dot");
+    let full = refused(test.store(&acme, 2, &"x".repeat(1000)).await);
+    assert_eq!((full.scope, full.limit, full.held), ("tenant", 3000, 1512));
+    assert_eq!(
+        full.to_string(),
+        "at most 3000 bytes of tenant acme.north.test x may be stored: 1512 already are, and this call adds 1512"
+    );
+    let error = crate::RpcError::from(full);
+    assert_eq!((error.data("scope"), error.data("held")), (Some(&"tenant".into()), Some(&1512.into())));
+    test.store(&acme, 2, "").await.unwrap();
+    let each = Kept { bytes: 30_000, rows: 2 };
+    test.account.set_tenant_shares(TenantShares { each, own });
+    let full = refused(test.store(&acme, 3, "").await);
+    assert_eq!((full.scope, full.limit, full.held), ("tenant", 2, 2));
+    refused(test.store(&other, 5, &"x".repeat(100)).await);
+    test.store(&other, 5, &"x".repeat(88)).await.unwrap();
+    let alice = test.payer("alice.aid.pub", None);
+    assert_eq!(refused(test.store(&alice, 6, "").await).scope, "test.kept_bytes");
+
+    let listed = test.account.list(AccountChange::default()).await.unwrap().accounts;
+    let shown: Vec<_> =
+        listed.iter().map(|one| (one.payer.as_str(), one.bytes_limit, one.rows_limit)).collect();
+    let tenants = [("tenant:acme.north.test x", 30_000, 2), ("tenant:other", 600, 9)];
+    assert_eq!(
+        shown,
+        [tenants[0], tenants[1], ("early.aid.pub", 100, 1)],
+        "by bytes, each with its own limit"
+    );
+    assert_eq!(test.account.nearly_full("").await.unwrap().len(), 1, "early, and no tenant");
+    test.run("UPDATE account SET bytes = 7 WHERE payer LIKE 'tenant:%'").await;
+    let recount = AccountChange { recount: true, ..AccountChange::default() };
+    assert_eq!(test.account.list(recount).await.unwrap().corrected, Some(2));
+    assert_eq!(test.kept("tenant:other").await, (600, 1));
+    let again = test.account.payer_of_key("tenant:other").unwrap();
+    assert_eq!((again.clone(), again.tenant_name()), (other.clone(), Some("other")));
+    assert_eq!(test.account.payer_of_key("alice.aid.pub").unwrap(), alice);
+    test.run("DELETE FROM text_row").await;
+    assert_eq!((test.kept("tenant:other").await, test.differing().await), ((0, 0), 0));
+}
+
+#[tokio::test]
+async fn tenants_and_agents_pay_in_one_batch() {
+    let test = TestAccounts::open(1 << 20, AccountSettings::default()).await;
+    let each = Kept { bytes: 600, rows: 9 };
+    test.account.set_tenant_shares(TenantShares { each, ..TenantShares::default() });
+    let (tenant, carol) = (Payer::tenant("t"), test.payer("carol.north.test", None));
+    let mut tx = test.tables.db.write().await.unwrap();
+    let payers = BTreeSet::from([tenant.clone(), carol.clone()]);
+    let mut sums = test.account.read(&mut tx, &payers).await.unwrap();
+    let row = Kept::rows(1, 0);
+    sums.charge(&tenant, row).unwrap();
+    assert_eq!(
+        sums.charge(&tenant, row).unwrap_err().scope,
+        "tenant",
+        "what one call adds counts for the next"
+    );
+    sums.charge(&carol, row).unwrap();
+    test.account.write(&mut tx, &sums).await.unwrap();
+}
+
+#[tokio::test]
+async fn rows_that_another_row_counts_are_in_the_account_of_its_payer() {
+    let test = TestAccounts::open(1 << 20, AccountSettings::default()).await;
+    let each = Kept { bytes: 3000, rows: 100 };
+    test.account.set_tenant_shares(TenantShares { each, ..TenantShares::default() });
+    let acme = Payer::tenant("acme");
+    test.append(&acme, 1, &[]).await.unwrap();
+    assert_eq!(test.kept("tenant:acme").await, (515, 1));
+    test.append(&acme, 1, &["a", "bc", "def"]).await.unwrap();
+    assert_eq!(test.kept("tenant:acme").await, (515 + 3 * 512 + 6, 4));
+    let full = refused(test.append(&acme, 1, &["x", "x"]).await);
+    assert_eq!((full.scope, full.held), ("tenant", 2057));
+    assert_eq!(test.kept("tenant:acme").await, (2057, 4), "nothing was stored");
+
+    let carol = test.payer("carol.north.test", None);
+    test.append(&carol, 2, &["xyz"]).await.unwrap();
+    assert_eq!(test.kept("domain:north.test").await, (515 + 515, 2));
+    // The account changes with the numbers, and not with the rows that they count.
+    test.run("DELETE FROM entry_row").await;
+    assert_eq!(test.kept("tenant:acme").await, (2057, 4));
+    test.run("UPDATE account SET bytes = 1, kept_rows = 1 WHERE payer = 'tenant:acme'").await;
+    let recount = AccountChange { recount: true, ..AccountChange::default() };
+    assert_eq!(test.account.list(recount).await.unwrap().corrected, Some(1));
+    assert_eq!(test.kept("tenant:acme").await, (2057, 4));
+    test.run("UPDATE log_row SET entries = 1, entry_bytes = NULL WHERE id = 1").await;
+    assert_eq!(test.kept("tenant:acme").await, (515 + 512, 2));
+    test.run("DELETE FROM log_row").await;
+    assert_eq!((test.kept("tenant:acme").await, test.kept("domain:north.test").await), ((0, 0), (0, 0)));
+    assert_eq!(test.differing().await, 0);
+}
+
+#[tokio::test]
 async fn the_operator_gives_more_and_counts_again() {
     let test = TestAccounts::open(1000, AccountSettings::default()).await;
     let alice = test.payer("alice.aid.pub", None);
     refused(test.store(&alice, 1, &"x".repeat(1000)).await);
-    let aid = Some(alice.aid().clone());
+    let aid = alice.aid().cloned();
     let more = AccountChange { aid: aid.clone(), bytes: Some(5000), ..AccountChange::default() };
     assert_eq!(test.account.list(more).await.unwrap().accounts[0].bytes_limit, 5000);
     test.store(&alice, 1, &"x".repeat(1000)).await.unwrap();
@@ -237,7 +379,7 @@ async fn who_keeps_nearly_all_rows_it_may_is_found() {
         assert_eq!(found.len(), usize::from(id > 14), "{id}");
     }
     let mut connection = test.tables.db.read().acquire().await.unwrap();
-    let excess = test.account.excess(&mut connection, alice.aid()).await.unwrap();
+    let excess = test.account.excess(&mut connection, alice.aid().unwrap()).await.unwrap();
     assert_eq!(excess, Kept { bytes: 0, rows: 3 });
 }
 
@@ -264,7 +406,7 @@ async fn transactions_about_the_same_agents_do_not_wait_for_each_other_for_ever(
             let mut tx = test.tables.db.write().await.unwrap();
             test.account.read(&mut tx, &payers).await.unwrap();
             // Each in an order of its own.
-            let mut names: Vec<&str> = payers.iter().map(|payer| payer.aid().as_str()).collect();
+            let mut names: Vec<&str> = payers.iter().map(Payer::key).collect();
             names.rotate_left(usize::try_from(n).unwrap());
             for (place, name) in names.iter().enumerate() {
                 sqlx::query("INSERT INTO text_row (id, author, body) VALUES ($1, $2, '')")
@@ -350,15 +492,22 @@ enum RowStep {
     Put { id: i64, author: &'static str, body: String },
     Change { id: i64, body: String },
     Remove { below: i64 },
+    Log { id: i64, payer: &'static str, rows: i64, bytes: i64 },
+    RemoveLog { id: i64 },
 }
 
 fn row_step() -> impl Strategy<Value = RowStep> {
     let authors =
         prop::sample::select(vec!["alice.aid.pub", "bob1.aid.pub", "carol.north.test", "dave.south.test"]);
+    let payers =
+        prop::sample::select(vec!["alice.aid.pub", "carol.north.test", "tenant:t", "tenant:t.north.test"]);
     prop_oneof![
         4 => (0i64..12, authors, ".{0,20}").prop_map(|(id, author, body)| RowStep::Put { id, author, body }),
         2 => (0i64..12, ".{0,20}").prop_map(|(id, body)| RowStep::Change { id, body }),
         1 => (0i64..12).prop_map(|below| RowStep::Remove { below }),
+        3 => (0i64..4, payers, 0i64..9, 0i64..99)
+            .prop_map(|(id, payer, rows, bytes)| RowStep::Log { id, payer, rows, bytes }),
+        1 => (0i64..4).prop_map(|id| RowStep::RemoveLog { id }),
     ]
 }
 
@@ -379,6 +528,12 @@ proptest! {
                     RowStep::Change { id, body } => {
                         sqlx::query("UPDATE text_row SET note = $2 WHERE id = $1").bind(*id).bind(body.replace('\0', ""))
                     }
+                    RowStep::Log { id, payer, rows, bytes } => sqlx::query(
+                        "INSERT INTO log_row (id, payer, title, entries, entry_bytes) VALUES ($1, $2, 'x', $3, $4)
+                         ON CONFLICT (id) DO UPDATE SET entries = log_row.entries + excluded.entries,
+                             entry_bytes = log_row.entry_bytes + excluded.entry_bytes",
+                    ).bind(*id).bind(*payer).bind(*rows).bind(*bytes),
+                    RowStep::RemoveLog { id } => sqlx::query("DELETE FROM log_row WHERE id = $1").bind(*id),
                     RowStep::Remove { below } => sqlx::query("DELETE FROM text_row WHERE id < $1").bind(*below),
                 };
                 query.execute(test.tables.db.write_alone()).await.unwrap();

@@ -63,12 +63,12 @@ impl Quotas {
 
     /// Counts a message, or says why it must not be stored. Without a recipient it is stored for no inbox of this domain.
     pub fn reserve(&self, payer: &Payer, to: Option<&Aid>, more: Kept) -> Result<(), AccountFull> {
-        let (aid, network) = (payer.aid(), payer.network().map(|network| network.to_string()));
-        let given = self.changed.of(aid.as_str());
-        let elsewhere = self.accounts.elsewhere("message", aid);
+        let (sender, network) = (payer.key(), payer.network().map(|network| network.to_string()));
+        let given = self.changed.of(sender);
+        let elsewhere = payer.aid().map_or(0, |aid| self.accounts.elsewhere("message", aid));
         let mut counted = self.counted.lock();
         let held = HeldNow {
-            own: counted.of(QuotaSide::Sender, aid.as_str()),
+            own: counted.of(QuotaSide::Sender, sender),
             elsewhere,
             domain: payer.domain().map(|domain| counted.of(QuotaSide::Domain, domain)),
             network: network.as_deref().map(|network| counted.of(QuotaSide::Network, network)),
@@ -244,7 +244,7 @@ impl CountedMessages {
 
     fn add_all(&mut self, payer: &Payer, network: Option<&str>, to: Option<&Aid>, more: Kept) {
         let counts = [
-            (QuotaSide::Sender, Some(payer.aid().as_str())),
+            (QuotaSide::Sender, Some(payer.key())),
             (QuotaSide::Inbox, to.map(Aid::as_str)),
             (QuotaSide::Domain, payer.domain()),
             (QuotaSide::Network, network),

@@ -5,9 +5,14 @@ use kernel::{AccountFull, AccountShare, Keeping, KeptTable};
 pub(crate) static KEEPING: Keeping = Keeping {
     service: "task",
     tables: &[
-        KeptTable { name: "task", payer: "owner", columns: &["title", "metadata", "participants"] },
-        KeptTable { name: "task_message", payer: "from_aid", columns: &["body"] },
-        KeptTable { name: "task_artifact", payer: "created_by", columns: &["meta", "content"] },
+        KeptTable {
+            name: "task",
+            payer: "owner",
+            columns: &["title", "metadata", "participants"],
+            counted: &[],
+        },
+        KeptTable { name: "task_message", payer: "from_aid", columns: &["body"], counted: &[] },
+        KeptTable { name: "task_artifact", payer: "created_by", columns: &["meta", "content"], counted: &[] },
     ],
     free: &[
         ("task_participant", "the owner pays for the list of a task, which has at most 50"),
