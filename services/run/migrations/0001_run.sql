@@ -7,6 +7,7 @@ CREATE TABLE run (
     tenant TEXT NOT NULL,
     session_id TEXT,
     fixed TEXT NOT NULL,
+    profile TEXT NOT NULL,
     timeout_ms BIGINT NOT NULL,
     idempotency_key TEXT,
     request_hash TEXT,

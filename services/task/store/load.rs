@@ -221,9 +221,9 @@ impl Store {
                 format!("task WHERE root_id IN (SELECT root_id FROM task WHERE id IN {ids})")
             }
             Engine::Postgres => {
-                let roots = each(&format!("{ids} AS given"), "given.value", "task", "id");
+                let roots = json::each(&format!("{ids} AS given"), "given.value", "task", "id");
                 let roots = format!("(SELECT DISTINCT found.root_id AS root FROM {roots}) AS roots");
-                each(&roots, "roots.root", "task", "root_id")
+                json::each(&roots, "roots.root", "task", "root_id")
             }
         };
         self.select(Kind::Task, READ, &from)
@@ -279,7 +279,7 @@ impl Store {
         let ids = json::texts(self.engine(), parameter);
         let from = match self.engine() {
             Engine::Sqlite => format!("task_artifact WHERE task_id IN {ids}"),
-            Engine::Postgres => each(&format!("{ids} AS given"), "given.value", "task_artifact", "task_id"),
+            Engine::Postgres => json::each(&format!("{ids} AS given"), "given.value", "task_artifact", "task_id"),
         };
         self.select(Kind::Artifact, &columns, &from)
     }
@@ -288,12 +288,6 @@ impl Store {
         let row = json::row(self.engine(), columns);
         format!("SELECT CAST({} AS BIGINT) AS kind, {row} AS data FROM {from}", kind as i64)
     }
-}
-
-/// For PostgreSQL: the rows of a table, as `found`, for each value of another one, each looked up in an index. A join would be
-/// planned by statistics, and where there are none yet it would read the whole table.
-fn each(values: &str, value: &str, table: &str, column: &str) -> String {
-    format!("{values} CROSS JOIN LATERAL (SELECT * FROM {table} WHERE {column} = {value} OFFSET 0) AS found")
 }
 
 fn read(rows: Vec<(i64, String)>) -> sqlx::Result<Trees> {

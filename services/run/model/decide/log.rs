@@ -1,0 +1,186 @@
+//! The log: events get their numbers here, inside the commit.
+
+use super::RunWork;
+use super::commands::is_open;
+use crate::error::Error;
+use crate::model::call::{EventFacts, Holder, NewEvent, RunAnswer};
+use crate::model::run::{ApprovalRow, EventRow};
+use kernel::{Kept, Payer};
+use proto_schemas::requests::run::{CommandState, RunEventType};
+use proto_schemas::requests::runner::{AppendedRunEvent, AppendedRunEvents};
+use serde_json::Value;
+use serde_json::value::to_raw_value;
+use std::collections::HashMap;
+
+/// Questions that a run may have open.
+const MOST_APPROVALS: usize = 64;
+
+impl RunWork<'_> {
+    pub fn append(&mut self, holder: &Holder, events: Vec<NewEvent>) -> Result<RunAnswer, Error> {
+        let run_id = self.run.row.id.clone();
+        let known = |runs: &crate::model::run::Runs, id: &str| {
+            runs.stored.get(&(run_id.clone(), id.to_owned())).copied()
+        };
+        // A repetition of what is stored is answered again, also when the run has ended meanwhile.
+        let all_known = events.iter().all(|event| known(self.runs, &event.client_event_id).is_some());
+        if !all_known {
+            self.is_open()?;
+        }
+        self.has_lease(holder)?;
+        let mut within: HashMap<&str, ()> = HashMap::new();
+        let mut new = Vec::new();
+        let mut bytes = 0;
+        for event in &events {
+            let stored = known(self.runs, &event.client_event_id).is_some();
+            let again = within.insert(&event.client_event_id, ()).is_some();
+            if stored || again {
+                continue;
+            }
+            self.check_event(event)?;
+            bytes += event.payload.get().len();
+            new.push(event.client_event_id.clone());
+        }
+        self.has_space_for(new.len(), bytes)?;
+        let more = Kept::rows(new.len(), bytes);
+        let payer = Payer::tenant(&self.run.row.tenant);
+        self.runs.kept.charge(&payer, more).map_err(kernel::ChargeError::Full)?;
+
+        let mut appended = Vec::with_capacity(events.len());
+        for event in events {
+            let client_event_id = event.client_event_id.clone();
+            let seq = match known(self.runs, &client_event_id) {
+                Some(seq) => seq,
+                None => self.append_one(event),
+            };
+            appended.push(AppendedRunEvent { client_event_id, seq });
+        }
+        Ok(RunAnswer::Appended(AppendedRunEvents { appended, last_seq: self.run.row.last_seq }))
+    }
+
+    /// An event is about a command that a runner works on, or about none.
+    fn check_event(&self, event: &NewEvent) -> Result<(), Error> {
+        if let Some(id) = &event.command_id {
+            let command = self.run.commands.get(id).ok_or_else(|| Self::command_not_found(id))?;
+            is_open(command)?;
+            if command.state == CommandState::Pending {
+                return Err(Error::Illegal(format!("command {id} was not acknowledged")));
+            }
+        }
+        match &event.facts {
+            EventFacts::Nothing => Ok(()),
+            EventFacts::ApprovalRequest { .. } if event.command_id.is_none() => {
+                Err(Error::Invalid("commandId is required for an approval_request".to_owned()))
+            }
+            EventFacts::ApprovalRequest { approval_id } => {
+                let open = self.run.approvals.values().filter(|one| one.settled_at.is_none()).count();
+                if self.run.approvals.contains_key(approval_id) {
+                    return Err(Error::Illegal(format!("approval {approval_id} already exists")));
+                }
+                if open >= MOST_APPROVALS {
+                    return Err(Error::Limit {
+                        sentence: format!("a run may have {MOST_APPROVALS} open approvals at most"),
+                        scope: "run.approvals",
+                        limit: i64::try_from(MOST_APPROVALS).unwrap_or(i64::MAX),
+                        held: i64::try_from(open).unwrap_or(i64::MAX),
+                    });
+                }
+                Ok(())
+            }
+            EventFacts::ApprovalResolved { approval_id } => {
+                match self.run.approvals.contains_key(approval_id) {
+                    true => Ok(()),
+                    false => Err(Error::NotFound(format!("approval {approval_id}"))),
+                }
+            }
+        }
+    }
+
+    fn has_space_for(&self, rows: usize, bytes: usize) -> Result<(), Error> {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let held = self.run.row.event_bytes;
+        if rows > 0 && held.saturating_add(bytes) > self.limits.event_bytes {
+            return Err(Error::Limit {
+                sentence: format!("a run may have {} bytes of events at most", self.limits.event_bytes),
+                scope: "run.events",
+                limit: self.limits.event_bytes,
+                held,
+            });
+        }
+        Ok(())
+    }
+
+    fn append_one(&mut self, event: NewEvent) -> i64 {
+        let NewEvent { client_event_id, kind, command_id, payload, facts } = event;
+        if let Some(id) = &command_id {
+            self.command_runs(id);
+        }
+        match facts {
+            EventFacts::Nothing => {}
+            EventFacts::ApprovalRequest { approval_id } => {
+                let row = ApprovalRow {
+                    run_id: self.run.row.id.clone(),
+                    id: approval_id.clone(),
+                    command_id: command_id.clone().unwrap_or_default(),
+                    question: payload.clone(),
+                    decision: None,
+                    answer: None,
+                    answered_by: None,
+                    created_at: self.now,
+                    answered_at: None,
+                    settled_at: None,
+                };
+                self.run.approvals.insert(approval_id.clone(), row);
+                self.runs.new_approvals.push((self.run.row.id.clone(), approval_id));
+            }
+            EventFacts::ApprovalResolved { approval_id } => {
+                if let Some(approval) = self.run.approvals.get_mut(&approval_id) {
+                    approval.settled_at.get_or_insert(self.now);
+                    self.run.changed_approvals.insert(approval_id);
+                }
+            }
+        }
+        let seq = self.push_event(kind, command_id, payload, Some(client_event_id.clone()));
+        self.runs.stored.insert((self.run.row.id.clone(), client_event_id), seq);
+        seq
+    }
+
+    /// An event of the server itself. It is short, so a full log takes it, too.
+    pub(super) fn log(
+        &mut self,
+        kind: RunEventType,
+        command: Option<&str>,
+        payload: &Value,
+    ) -> Result<(), Error> {
+        let payload = to_raw_value(payload).map_err(kernel::RpcError::internal)?;
+        self.push_event(kind, command.map(str::to_owned), payload, None);
+        Ok(())
+    }
+
+    fn push_event(
+        &mut self,
+        kind: RunEventType,
+        command_id: Option<String>,
+        payload: Box<serde_json::value::RawValue>,
+        client_event_id: Option<String>,
+    ) -> i64 {
+        self.touch();
+        let row = &mut self.run.row;
+        row.last_seq += 1;
+        row.event_rows += 1;
+        row.event_bytes += i64::try_from(payload.get().len()).unwrap_or(i64::MAX);
+        let event = EventRow {
+            run_id: row.id.clone(),
+            seq: row.last_seq,
+            kind,
+            command_id,
+            attempt_id: row.lease.attempt.clone(),
+            payload,
+            client_event_id,
+            // The log does not go back where the clock was set back.
+            created_at: row.updated_at.max(self.now),
+        };
+        let seq = event.seq;
+        self.runs.events.push(event);
+        seq
+    }
+}

@@ -1,0 +1,125 @@
+//! What a call does to a run. A refusal changes nothing, but for the note that a runner was told to wait.
+
+mod commands;
+mod ends;
+mod jobs;
+mod log;
+mod runners;
+mod runs;
+
+use super::call::{CallAccess, Operation, RunAnswer, RunCall};
+use super::run::{Run, RunLimits, Runs};
+use crate::error::Error;
+
+/// Decides on one call after the other; each sees what those before it have changed.
+pub(crate) fn decide(
+    runs: &mut Runs,
+    limits: &RunLimits,
+    call: RunCall,
+    now: i64,
+) -> Result<RunAnswer, Error> {
+    let RunCall { run_id, access, operation } = call;
+    if let Operation::Create(new) = operation {
+        return runs::create(runs, run_id, *new, now);
+    }
+    let mut work = RunWork::take(runs, limits, &run_id, &access, now)?;
+    let answer = match operation {
+        Operation::Create(_) | Operation::Sweep => {
+            work.sweep();
+            Ok(RunAnswer::Swept)
+        }
+        Operation::AddCommand(new) => work.add_command(new),
+        Operation::CancelRun { reason } => work.cancel_run(reason),
+        Operation::CancelCommand { command_id, reason } => work.cancel_command(&command_id, reason),
+        Operation::AddJob(new) => work.add_job(*new),
+        Operation::Approve { approval_id, command_id, decision, answer, by } => {
+            work.approve(&approval_id, command_id.as_deref(), decision, answer, by)
+        }
+        Operation::Register { runner_id, attempt } => work.register(runner_id, &attempt),
+        Operation::Claim { runner_id, attempt, lease_ms } => work.claim(&runner_id, &attempt, lease_ms),
+        Operation::Renew { holder, lease_ms } => work.renew(&holder, lease_ms),
+        Operation::Release { holder } => work.release(&holder),
+        Operation::Append { holder, events } => work.append(&holder, events),
+        Operation::Acknowledge { holder, command_id } => work.acknowledge(&holder, &command_id),
+        Operation::ReportCommand { holder, command_id, report, back_end } => {
+            work.report_command(&holder, &command_id, report, back_end)
+        }
+        Operation::ReportRun { holder, report } => work.report_run(&holder, report),
+    };
+    work.put_back();
+    answer
+}
+
+/// A run while a call changes it. It is taken out of the others meanwhile, so that both can be changed.
+struct RunWork<'a> {
+    run: Run,
+    runs: &'a mut Runs,
+    limits: &'a RunLimits,
+    now: i64,
+}
+
+impl<'a> RunWork<'a> {
+    /// The run, if it exists for the caller.
+    fn take(
+        runs: &'a mut Runs,
+        limits: &'a RunLimits,
+        run_id: &str,
+        access: &CallAccess,
+        now: i64,
+    ) -> Result<RunWork<'a>, Error> {
+        let visible = |run: &Run| match access {
+            CallAccess::System => true,
+            CallAccess::Of(access) => access.sees(&run.row.tenant, &run.row.id),
+        };
+        if !runs.runs.get(run_id).is_some_and(visible) {
+            return Err(Error::NotFound(format!("run {run_id}")));
+        }
+        let mut run = runs.runs.remove(run_id).ok_or_else(|| Error::NotFound(format!("run {run_id}")))?;
+        // After the clock was set back a lease lasts no longer than its length.
+        let lease = &mut run.row.lease;
+        if lease.until > now + lease.length_ms {
+            lease.until = now + lease.length_ms;
+            run.changed = true;
+        }
+        Ok(RunWork { run, runs, limits, now })
+    }
+
+    fn put_back(mut self) {
+        if self.run.changed {
+            self.run.row.due_at = self.run.due_at(self.limits.started_at);
+            let active = self.run.row.ended_at.is_none()
+                && (self.lease_is_live() || self.run.open_commands().next().is_some());
+            if active != self.run.row.active {
+                self.run.row.active = active;
+                let count = self.runs.active.entry(self.run.row.tenant.clone()).or_default();
+                *count += if active { 1 } else { -1 };
+            }
+        }
+        self.runs.runs.insert(self.run.row.id.clone(), self.run);
+    }
+
+    fn touch(&mut self) {
+        self.run.changed = true;
+        self.run.row.updated_at = self.run.row.updated_at.max(self.now);
+    }
+
+    fn lease_is_live(&self) -> bool {
+        self.run.row.lease.is_live(self.now, self.limits.started_at)
+    }
+
+    /// Refuses what a run that has ended does not take any more.
+    fn is_open(&self) -> Result<(), Error> {
+        match self.run.row.terminal() {
+            None => Ok(()),
+            Some(status) => Err(Error::RunEnded {
+                id: self.run.row.id.clone(),
+                status,
+                failure_kind: self.run.row.failure.kind.clone(),
+            }),
+        }
+    }
+
+    fn command_not_found(id: &str) -> Error {
+        Error::NotFound(format!("command {id}"))
+    }
+}

@@ -1,0 +1,130 @@
+//! Leases: who works on a run.
+
+use super::RunWork;
+use crate::error::{Error, LeaseConflict};
+use crate::model::call::{CancelFlags, Holder, LeaseAnswer, RunAnswer, lease_conflict};
+use crate::model::run::LeaseState;
+use kernel::iso;
+use proto_schemas::requests::run::{CommandState, RunEventType, RunStatus};
+use proto_schemas::requests::runner::CancelScope;
+use serde_json::json;
+
+/// Runners that are remembered as refused; a run that more of them want has its first refusals in the log.
+const MOST_REFUSED: usize = 32;
+
+impl RunWork<'_> {
+    /// One of several that ask gets it: whoever comes next sees the lease of the first.
+    pub fn claim(&mut self, runner_id: &str, attempt: &str, lease_ms: i64) -> Result<RunAnswer, Error> {
+        self.is_open()?;
+        let lease = &self.run.row.lease;
+        let mine = lease.runner.as_deref() == Some(runner_id) && lease.attempt.as_deref() == Some(attempt);
+        if !mine && self.lease_is_live() {
+            return Err(self.refuse_claim(runner_id)?);
+        }
+        let (before, now) = (lease.clone(), self.now);
+        let recovered = !mine && before.runner.is_some() && !before.released;
+        let same = mine && !before.released;
+        self.run.row.lease = LeaseState {
+            runner: Some(runner_id.to_owned()),
+            attempt: Some(attempt.to_owned()),
+            epoch: if same { before.epoch } else { before.epoch + 1 },
+            length_ms: lease_ms,
+            until: now + lease_ms,
+            released: false,
+            heartbeat_at: Some(now),
+        };
+        if !same {
+            self.run.row.refused.clear();
+        }
+        if self.run.row.status == RunStatus::Pending {
+            self.run.row.status = RunStatus::Claimed;
+        }
+        self.touch();
+        if recovered {
+            let payload = json!({
+                "phase": "claim-recovered", "runnerId": runner_id, "attemptId": attempt,
+                "previousRunnerId": before.runner,
+            });
+            self.log(RunEventType::RunnerStatus, None, &payload)?;
+        }
+        let LeaseState { epoch, until, .. } = self.run.row.lease;
+        Ok(RunAnswer::Claimed { epoch, until, recovered })
+    }
+
+    /// Says so in the log the first time that this runner has to wait.
+    fn refuse_claim(&mut self, runner_id: &str) -> Result<Error, Error> {
+        let refused = &mut self.run.row.refused;
+        if refused.len() < MOST_REFUSED && !refused.iter().any(|known| known == runner_id) {
+            refused.push(runner_id.to_owned());
+            let owner = self.run.row.lease.runner.clone();
+            let payload = json!({ "phase": "claim-waiting", "runnerId": runner_id, "ownerRunnerId": owner });
+            self.log(RunEventType::RunnerStatus, None, &payload)?;
+        }
+        Ok(self.conflict())
+    }
+
+    fn conflict(&self) -> Error {
+        let (lease, started_at) = (&self.run.row.lease, self.limits.started_at);
+        let live = self.lease_is_live();
+        let ends_at = lease.ends_at(started_at);
+        lease_conflict(LeaseConflict {
+            owner: lease.runner.clone().filter(|_| !lease.released),
+            attempt: lease.attempt.clone().filter(|_| !lease.released),
+            expires_at: live.then(|| iso(ends_at)),
+            retry_after_ms: if live { (ends_at - self.now).clamp(0, lease.length_ms) } else { 0 },
+        })
+    }
+
+    /// Whether this runner has the lease, or had it and nobody has taken it since.
+    pub(super) fn has_lease(&self, holder: &Holder) -> Result<(), Error> {
+        let lease = &self.run.row.lease;
+        let own = lease.runner.as_deref() == Some(holder.runner_id.as_str()) && !lease.released;
+        if own && lease.epoch == holder.epoch { Ok(()) } else { Err(self.conflict()) }
+    }
+
+    pub fn renew(&mut self, holder: &Holder, lease_ms: Option<i64>) -> Result<RunAnswer, Error> {
+        self.is_open()?;
+        self.has_lease(holder)?;
+        let now = self.now;
+        let lease = &mut self.run.row.lease;
+        lease.length_ms = lease_ms.unwrap_or(lease.length_ms);
+        lease.until = now + lease.length_ms;
+        lease.heartbeat_at = Some(now);
+        self.run.changed = true;
+        Ok(RunAnswer::Lease(LeaseAnswer {
+            attempt: self.run.row.lease.attempt.clone().unwrap_or_default(),
+            epoch: self.run.row.lease.epoch,
+            until: self.run.row.lease.until,
+            cancel: self.cancel_flags(),
+        }))
+    }
+
+    /// Ends the lease, unless a command waits that its runner would leave behind.
+    pub fn release(&mut self, holder: &Holder) -> Result<RunAnswer, Error> {
+        self.is_open()?;
+        self.has_lease(holder)?;
+        let open = i64::try_from(self.run.open_commands().count()).unwrap_or(i64::MAX);
+        if open == 0 {
+            self.run.row.lease.released = true;
+            self.run.row.lease.until = self.now;
+            self.run.row.refused.clear();
+            self.end_jobs(false);
+            self.touch();
+        }
+        Ok(RunAnswer::Released { pending: open })
+    }
+
+    pub(super) fn cancel_flags(&self) -> CancelFlags {
+        let whole = self.run.row.cancel_at.is_some();
+        let mut asked: Vec<_> = self.run.open_commands().collect();
+        asked.retain(|command| command.state != CommandState::Pending && (whole || command.cancel_at.is_some()));
+        asked.sort_by_key(|command| command.seq);
+        let command_ids: Vec<String> = asked.into_iter().map(|command| command.id.clone()).collect();
+        let scope = match (whole, command_ids.is_empty()) {
+            (true, _) => Some(CancelScope::Run),
+            (false, false) => Some(CancelScope::Command),
+            (false, true) => None,
+        };
+        CancelFlags { scope, command_ids }
+    }
+}

@@ -1,0 +1,252 @@
+//! Reads what a batch of calls is about, in a handful of statements, and keeps others from changing it until the commit.
+
+use super::row::{
+    APPROVAL_READ, COMMAND_READ, JOB_READ, RUN_READ, SESSION_READ, StoredApproval, StoredCommand, StoredJob,
+    StoredRun, StoredSession, damaged,
+};
+use super::{LoadWanted, Store};
+use crate::model::run::{Run, Runs};
+use kernel::json_rows as json;
+use kernel::{Engine, Payer, Statements};
+use serde::Serialize;
+use sqlx::{AnyConnection, AssertSqlSafe};
+use std::collections::BTreeSet;
+
+/// What a row that was read together with others is.
+#[derive(Clone, Copy)]
+enum Kind {
+    Run,
+    Command,
+    Approval,
+    Job,
+    Session,
+    Key,
+    Event,
+    Active,
+}
+
+impl Kind {
+    const ALL: [Kind; 8] = [
+        Kind::Run,
+        Kind::Command,
+        Kind::Approval,
+        Kind::Job,
+        Kind::Session,
+        Kind::Key,
+        Kind::Event,
+        Kind::Active,
+    ];
+}
+
+/// A pair of names, as the parameter of a statement.
+#[derive(Serialize)]
+struct Pair<'a> {
+    owner: &'a str,
+    name: &'a str,
+}
+
+const PAIR: [json::Column; 2] = [("owner", "TEXT"), ("name", "TEXT")];
+
+impl Store {
+    /// Reads everything wanted in a transaction that writes. On SQLite nobody else writes meanwhile. On PostgreSQL the runs are locked
+    /// first, in the order of their ids, then their sessions, then keys, and last the accounts of the tenants: two processes that are
+    /// about the same wait for each other, and never both at once.
+    pub async fn load(&self, tx: &mut AnyConnection, wanted: &LoadWanted) -> sqlx::Result<Runs> {
+        if self.engine() == Engine::Postgres {
+            self.lock(tx, wanted).await?;
+        }
+        let mut statements = Statements::new(self.engine());
+        if !wanted.runs.is_empty() {
+            statements.add(&wanted.runs, |ids| self.select_by(Kind::Run, RUN_READ, "run", "id", "true", ids))?;
+            statements.add(&wanted.runs, |ids| {
+                self.select_by(Kind::Command, COMMAND_READ, "run_command", "run_id", "ended_at IS NULL", ids)
+            })?;
+        }
+        if !wanted.commands.is_empty() {
+            statements.add(&wanted.commands, |ids| {
+                self.select_by(Kind::Command, COMMAND_READ, "run_command", "id", "true", ids)
+            })?;
+        }
+        if !wanted.whole.is_empty() {
+            statements.add(&wanted.whole, |ids| {
+                let open = "settled_at IS NULL";
+                self.select_by(Kind::Approval, APPROVAL_READ, "run_approval", "run_id", open, ids)
+            })?;
+            statements.add(&wanted.whole, |ids| {
+                self.select_by(Kind::Job, JOB_READ, "run_job", "run_id", "ended_at IS NULL", ids)
+            })?;
+            statements.add(&wanted.whole, |ids| {
+                let ids = json::texts(self.engine(), ids);
+                let sessions = format!("run_session WHERE id IN (SELECT session_id FROM run WHERE id IN {ids})");
+                self.select(Kind::Session, SESSION_READ, &sessions)
+            })?;
+        }
+        if !wanted.sessions.is_empty() {
+            statements.add(&wanted.sessions, |ids| {
+                self.select_by(Kind::Session, SESSION_READ, "run_session", "id", "true", ids)
+            })?;
+        }
+        let pairs = [
+            (Kind::Command, &wanted.command_keys, "run_command", COMMAND_READ, ("run_id", "idempotency_key")),
+            (Kind::Job, &wanted.job_keys, "run_job", JOB_READ, ("run_id", "idempotency_key")),
+            (Kind::Key, &wanted.run_keys, "run", "tenant, idempotency_key, id, request_hash", ("tenant", "idempotency_key")),
+            (Kind::Approval, &wanted.approvals, "run_approval", APPROVAL_READ, ("run_id", "approval_id")),
+            (Kind::Event, &wanted.events, "run_event", "run_id, client_event_id, seq", ("run_id", "client_event_id")),
+        ];
+        for (kind, names, table, columns, by) in pairs {
+            if !names.is_empty() {
+                let names: Vec<Pair<'_>> = names.iter().map(|(owner, name)| Pair { owner, name }).collect();
+                statements.add(&names, |rows| self.select_pairs(kind, columns, table, by, rows))?;
+            }
+        }
+        if !wanted.tenants_of.is_empty() {
+            statements.add(&wanted.tenants_of, |ids| self.select_active(ids))?;
+        }
+        let mut runs = read(statements.fetch(tx).await?)?;
+        let mut payers = wanted.payers.clone();
+        let storing = wanted.tenants_of.iter().filter_map(|id| runs.runs.get(id));
+        payers.extend(storing.map(|run| Payer::tenant(&run.row.tenant)));
+        if !payers.is_empty() {
+            runs.kept = self.account.read(tx, &payers).await?;
+        }
+        Ok(runs)
+    }
+
+    async fn lock(&self, tx: &mut AnyConnection, wanted: &LoadWanted) -> sqlx::Result<()> {
+        let ids = json::texts(self.engine(), 1);
+        if !wanted.runs.is_empty() {
+            let text = format!("SELECT id FROM run WHERE id IN {ids} ORDER BY id FOR UPDATE");
+            sqlx::query(AssertSqlSafe(text)).bind(json::text(&wanted.runs)?).fetch_all(&mut *tx).await?;
+        }
+        if !wanted.whole.is_empty() || !wanted.sessions.is_empty() {
+            let given = json::texts(self.engine(), 2);
+            let text = format!(
+                "SELECT id FROM run_session WHERE id IN (SELECT session_id FROM run WHERE id IN {ids})
+                     OR id IN {given} ORDER BY id FOR UPDATE"
+            );
+            let query = sqlx::query(AssertSqlSafe(text)).bind(json::text(&wanted.whole)?);
+            query.bind(json::text(&wanted.sessions)?).fetch_all(&mut *tx).await?;
+        }
+        if !wanted.run_keys.is_empty() {
+            let keys: BTreeSet<String> =
+                wanted.run_keys.iter().map(|(tenant, key)| format!("{tenant} {key}")).collect();
+            let text = format!(
+                "SELECT CAST(pg_advisory_xact_lock(number) AS TEXT) FROM (
+                     SELECT DISTINCT hashtextextended(CAST(current_schema() AS TEXT) || ' ' || value, 0) AS number
+                     FROM {ids} AS names ORDER BY number) AS numbers"
+            );
+            sqlx::query(AssertSqlSafe(text)).bind(json::text(&keys)?).fetch_all(&mut *tx).await?;
+        }
+        Ok(())
+    }
+
+    /// The rows of a table whose column has one of the values of a list, each looked up in an index.
+    fn select_by(
+        &self,
+        kind: Kind,
+        columns: &str,
+        table: &str,
+        column: &str,
+        condition: &str,
+        parameter: usize,
+    ) -> String {
+        let ids = json::texts(self.engine(), parameter);
+        let from = match self.engine() {
+            Engine::Sqlite => format!("{table} WHERE {column} IN {ids} AND {condition}"),
+            Engine::Postgres => {
+                let found = json::each(&format!("{ids} AS given"), "given.value", table, column);
+                format!("{found} WHERE {condition}")
+            }
+        };
+        self.select(kind, columns, &from)
+    }
+
+    fn select_pairs(
+        &self,
+        kind: Kind,
+        columns: &str,
+        table: &str,
+        (owner, name): (&str, &str),
+        parameter: usize,
+    ) -> String {
+        let rows = json::rows(self.engine(), parameter, &PAIR);
+        let condition = format!("{table}.{owner} = given.owner AND {table}.{name} = given.name");
+        let from = match self.engine() {
+            Engine::Sqlite => format!("{rows} CROSS JOIN {table} WHERE {condition}"),
+            Engine::Postgres => {
+                format!("{rows} CROSS JOIN LATERAL (SELECT * FROM {table} WHERE {condition} OFFSET 0) AS found")
+            }
+        };
+        self.select(kind, columns, &from)
+    }
+
+    /// How many active runs the tenants of these runs have.
+    fn select_active(&self, parameter: usize) -> String {
+        let ids = json::texts(self.engine(), parameter);
+        let tenants = format!("(SELECT DISTINCT tenant AS name FROM run WHERE id IN {ids}) AS tenants");
+        let count = "(SELECT COUNT(*) FROM run WHERE run.tenant = tenants.name AND run.active = 1)";
+        self.select(Kind::Active, &format!("name, {count}"), &tenants)
+    }
+
+    fn select(&self, kind: Kind, columns: &str, from: &str) -> String {
+        let row = json::row(self.engine(), columns);
+        format!("SELECT CAST({} AS BIGINT) AS kind, {row} AS data FROM {from}", kind as i64)
+    }
+}
+
+fn read(rows: Vec<(i64, String)>) -> sqlx::Result<Runs> {
+    let mut runs = Runs::default();
+    // Runs first: what belongs to one is put into it.
+    for (_, row) in rows.iter().filter(|(kind, _)| *kind == Kind::Run as i64) {
+        let row = json::read::<StoredRun>(row)?.read();
+        runs.runs.insert(row.id.clone(), Run::new(row));
+    }
+    for (number, row) in &rows {
+        let kind = usize::try_from(*number).ok().and_then(|number| Kind::ALL.get(number));
+        add(&mut runs, *kind.ok_or_else(|| damaged("a kind of row that is none"))?, row)?;
+    }
+    Ok(runs)
+}
+
+fn add(runs: &mut Runs, kind: Kind, row: &str) -> sqlx::Result<()> {
+    match kind {
+        Kind::Run => {}
+        Kind::Command => {
+            let row = json::read::<StoredCommand>(row)?.read();
+            if let Some(run) = runs.runs.get_mut(&row.run_id) {
+                run.commands.insert(row.id.clone(), row);
+            }
+        }
+        Kind::Approval => {
+            let row = json::read::<StoredApproval>(row)?.read()?;
+            if let Some(run) = runs.runs.get_mut(&row.run_id) {
+                run.approvals.insert(row.id.clone(), row);
+            }
+        }
+        Kind::Job => {
+            let row = json::read::<StoredJob>(row)?.read();
+            if let Some(run) = runs.runs.get_mut(&row.run_id)
+                && !run.jobs.iter().any(|job| job.id == row.id)
+            {
+                run.jobs.push(row);
+            }
+        }
+        Kind::Session => {
+            let row = json::read::<StoredSession>(row)?.read();
+            runs.sessions.insert(row.id.clone(), row);
+        }
+        Kind::Key => {
+            let (tenant, key, id, hash): (String, String, String, Option<String>) = json::read(row)?;
+            runs.keys.insert((tenant, key), (id, hash.unwrap_or_default()));
+        }
+        Kind::Event => {
+            let (run, client_event_id, seq): (String, String, i64) = json::read(row)?;
+            runs.stored.insert((run, client_event_id), seq);
+        }
+        Kind::Active => {
+            let (tenant, count): (String, i64) = json::read(row)?;
+            runs.active.insert(tenant, count);
+        }
+    }
+    Ok(())
+}

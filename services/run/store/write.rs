@@ -1,0 +1,137 @@
+//! Writes what a batch of calls has changed: one statement for each table that something changed in, all of them at once.
+
+use super::Store;
+use super::row::{
+    APPROVAL, COMMAND_CHANGES, COMMAND_FIXED, EVENT, JOB, RUN_CHANGES, RUN_FIXED, SESSION_CHANGES,
+    StoredApproval, StoredCommand, StoredJob, StoredRun, StoredSession, TOKEN, WrittenCommand, WrittenEvent,
+    WrittenRun, WrittenToken,
+};
+use crate::model::run::{Run, Runs};
+use kernel::Statements;
+use kernel::json_rows::{self as json, Column};
+use serde::Serialize;
+use sqlx::AnyConnection;
+use std::collections::HashSet;
+
+impl Store {
+    pub async fn write(&self, tx: &mut AnyConnection, runs: &Runs) -> sqlx::Result<()> {
+        let mut statements = Statements::new(self.engine());
+        self.write_runs(&mut statements, runs)?;
+        self.write_commands(&mut statements, runs)?;
+        self.write_approvals(&mut statements, runs)?;
+        self.write_jobs(&mut statements, runs)?;
+        let sessions = runs.changed_sessions.iter().filter_map(|id| runs.sessions.get(id));
+        let sessions: Vec<StoredSession> = sessions.map(StoredSession::of).collect();
+        self.update(&mut statements, "run_session", &SESSION_CHANGES, &sessions)?;
+        let tokens: Vec<WrittenToken<'_>> = runs.new_tokens.iter().map(WrittenToken::of).collect();
+        statements.insert("run_token", &TOKEN, "", &tokens)?;
+        let events: Vec<WrittenEvent<'_>> = runs.events.iter().map(WrittenEvent::of).collect();
+        statements.insert("run_event", &EVENT, "", &events)?;
+        statements.execute(tx).await?;
+        self.account.write(tx, &runs.kept).await
+    }
+
+    fn write_runs(&self, statements: &mut Statements, runs: &Runs) -> sqlx::Result<()> {
+        let new: HashSet<&str> = runs.new_runs.iter().map(|new| new.id.as_str()).collect();
+        let written = runs.new_runs.iter();
+        let written = written.filter_map(|new| Some(WrittenRun::of(&runs.runs.get(&new.id)?.row, new)));
+        let written: Vec<WrittenRun<'_>> = written.collect();
+        let columns: Vec<Column> = RUN_CHANGES.iter().chain(&RUN_FIXED).copied().collect();
+        statements.insert("run", &columns, "", &written)?;
+        let changed = changed(runs).filter(|run| !new.contains(run.row.id.as_str()));
+        let changed: Vec<StoredRun> = changed.map(|run| StoredRun::of(&run.row)).collect();
+        self.update(statements, "run", &RUN_CHANGES, &changed)
+    }
+
+    fn write_commands(&self, statements: &mut Statements, runs: &Runs) -> sqlx::Result<()> {
+        let mut written = Vec::new();
+        let mut new: HashSet<&str> = HashSet::new();
+        for command in &runs.new_commands {
+            if let Some(run) = runs.runs.get(&command.run_id)
+                && let Some(row) = run.commands.get(&command.id)
+            {
+                written.push(WrittenCommand::of(row, &run.row.tenant, &command.payload));
+                new.insert(&command.id);
+            }
+        }
+        let columns: Vec<Column> = COMMAND_CHANGES.iter().chain(&COMMAND_FIXED).copied().collect();
+        statements.insert("run_command", &columns, "", &written)?;
+        let changed = changed(runs).flat_map(|run| {
+            let ids = run.changed_commands.iter().filter(|id| !new.contains(id.as_str()));
+            ids.filter_map(|id| run.commands.get(id))
+        });
+        let changed: Vec<StoredCommand> = changed.map(StoredCommand::of).collect();
+        let mut columns = COMMAND_CHANGES.to_vec();
+        columns.push(("ended_at", "BIGINT"));
+        self.update(statements, "run_command", &columns, &changed)
+    }
+
+    fn write_approvals(&self, statements: &mut Statements, runs: &Runs) -> sqlx::Result<()> {
+        let new: HashSet<(&str, &str)> =
+            runs.new_approvals.iter().map(|(run, id)| (run.as_str(), id.as_str())).collect();
+        let (mut written, mut changes) = (Vec::new(), Vec::new());
+        for run in changed(runs) {
+            for (id, row) in &run.approvals {
+                let stored = || StoredApproval::of(row, &run.row.tenant);
+                match new.contains(&(run.row.id.as_str(), id.as_str())) {
+                    true => written.push(stored()),
+                    false if run.changed_approvals.contains(id) => changes.push(stored()),
+                    false => {}
+                }
+            }
+        }
+        statements.insert("run_approval", &APPROVAL, "", &written)?;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        statements.add(&changes, |parameter| {
+            let rows = json::rows(self.engine(), parameter, &APPROVAL);
+            format!(
+                "UPDATE run_approval SET decision = given.decision, answer = given.answer,
+                     answered_by = given.answered_by, answered_at = given.answered_at, settled_at = given.settled_at
+                 FROM {rows} WHERE run_approval.run_id = given.run_id AND run_approval.approval_id = given.approval_id"
+            )
+        })
+    }
+
+    fn write_jobs(&self, statements: &mut Statements, runs: &Runs) -> sqlx::Result<()> {
+        let new: HashSet<&str> = runs.new_jobs.iter().map(|(_, id)| id.as_str()).collect();
+        let (mut written, mut changes) = (Vec::new(), Vec::new());
+        for run in changed(runs) {
+            for job in &run.jobs {
+                let stored = || StoredJob::of(job, &run.row.tenant);
+                match new.contains(job.id.as_str()) {
+                    true => written.push(stored()),
+                    false if run.changed_jobs.contains(&job.id) => changes.push(stored()),
+                    false => {}
+                }
+            }
+        }
+        statements.insert("run_job", &JOB, "", &written)?;
+        let columns = [("id", "TEXT"), ("runner_id", "TEXT"), ("ended_at", "BIGINT"), ("failed", "BIGINT")];
+        self.update(statements, "run_job", &columns, &changes)
+    }
+
+    /// Of rows that were there, only what may change. The first column names them.
+    fn update<R: Serialize>(
+        &self,
+        statements: &mut Statements,
+        table: &str,
+        columns: &[Column],
+        rows: &[R],
+    ) -> sqlx::Result<()> {
+        let [(id, _), changed @ ..] = columns else { return Ok(()) };
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let set: Vec<String> = changed.iter().map(|(name, _)| format!("{name} = given.{name}")).collect();
+        statements.add(&rows, |parameter| {
+            let rows = json::rows(self.engine(), parameter, columns);
+            format!("UPDATE {table} SET {} FROM {rows} WHERE {table}.{id} = given.{id}", set.join(", "))
+        })
+    }
+}
+
+fn changed(runs: &Runs) -> impl Iterator<Item = &Run> {
+    runs.runs.values().filter(|run| run.changed)
+}
