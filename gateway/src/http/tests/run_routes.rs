@@ -16,7 +16,7 @@ use kernel::{
 };
 use proto_schemas::{
     Access, HttpAccess, HttpEnvelope, HttpPrefix, HttpRoute, HttpRouteBody, HttpRouteStatus, MOST_BODY_BYTES,
-    Method,
+    Method, RUN_ENVELOPE,
 };
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -26,30 +26,6 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::time::sleep;
-
-static OK_ENVELOPE: LazyLock<HttpEnvelope> = LazyLock::new(|| {
-    let text = r#"{
-        "envelope": "ok",
-        "summary": "{ok, data} for what worked, {ok, failureKind, message, traceId, requestId, details} for what did not",
-        "success": { "ok": true, "data": "$body" },
-        "failure": { "ok": false, "failureKind": "$word", "message": "$message", "traceId": "$trace_id",
-                     "requestId": "$request_id", "details": "$details?" },
-        "words": "kebab",
-        "word_member": "failureKind",
-        "headers": { "x-trace-id": "$trace_id" },
-        "errors": {
-            "401": { "word": "unauthorized" },
-            "403": { "word": "forbidden" },
-            "INVALID_PARAMS": { "word": "schema-invalid" },
-            "INVALID_REQUEST": { "word": "schema-invalid" },
-            "PARSE_ERROR": { "word": "schema-invalid" },
-            "BODY_TOO_LARGE": { "word": "payload-too-large" },
-            "503": { "word": "infra-failed" },
-            "504": { "word": "infra-failed" }
-        }
-    }"#;
-    HttpEnvelope::parse(text).unwrap()
-});
 
 static DETAIL_ENVELOPE: LazyLock<HttpEnvelope> = LazyLock::new(|| {
     let text = r#"{
@@ -75,7 +51,7 @@ pub(super) static PREFIXES: [HttpPrefix; 2] = [
         access: HttpAccess { public: false, tokens: &["access", "agent"] },
         body_bytes: PUBLIC_BYTES,
         cors: false,
-        envelope: &OK_ENVELOPE,
+        envelope: &RUN_ENVELOPE,
         ..prefix("/api/v1/")
     },
     HttpPrefix { body_bytes: PUBLIC_BYTES, envelope: &DETAIL_ENVELOPE, ..prefix("/api/v1/agent/") },
@@ -400,6 +376,7 @@ async fn whoever_refuses_is_shown_in_the_envelope_of_runs() {
     server.gateway.mesh.remove(SERVICE);
     let (down, shown) = send(&server, Some(ALICE), "GET", "/api/v1/runs/r1", &[], "").await;
     assert_eq!((down.status().as_u16(), &shown["failureKind"]), (503, &json!("infra-failed")));
+    assert_eq!(shown["details"]["retryable"], json!(true), "{shown}");
 }
 
 #[tokio::test]
