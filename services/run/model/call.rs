@@ -152,3 +152,32 @@ pub(crate) struct CancelFlags {
 pub(crate) fn lease_conflict(conflict: LeaseConflict) -> crate::error::Error {
     crate::error::Error::Lease(Box::new(conflict))
 }
+
+/// What a call holds in memory besides what it carries.
+const CALL_BYTES: usize = 256;
+
+impl Operation {
+    /// What it counts while it waits for a commit.
+    pub fn bytes(&self) -> usize {
+        let carried = match self {
+            Operation::Create(new) => new.fixed.len(),
+            Operation::AddCommand(new) => new.payload.get().len(),
+            Operation::AddJob(new) => new.env.len(),
+            Operation::Approve { answer, .. } => answer.as_ref().map_or(0, |answer| answer.get().len()),
+            Operation::Append { events, .. } => {
+                events.iter().map(|event| event.payload.get().len() + CALL_BYTES).sum()
+            }
+            Operation::CancelRun { .. }
+            | Operation::CancelCommand { .. }
+            | Operation::Register { .. }
+            | Operation::Claim { .. }
+            | Operation::Renew { .. }
+            | Operation::Release { .. }
+            | Operation::Acknowledge { .. }
+            | Operation::ReportCommand { .. }
+            | Operation::ReportRun { .. }
+            | Operation::Sweep => 0,
+        };
+        carried + CALL_BYTES
+    }
+}

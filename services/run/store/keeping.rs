@@ -1,6 +1,7 @@
 //! What is kept for tenants.
 
-use kernel::{AccountShare, CountedRows, Keeping, KeptTable};
+use crate::settings::Settings;
+use kernel::{AccountShare, CountedRows, Keeping, Kept, KeptTable, TenantShares};
 
 pub(crate) static KEEPING: Keeping = Keeping {
     service: "run",
@@ -28,4 +29,16 @@ pub(crate) static KEEPING: Keeping = Keeping {
 /// Agents pay for nothing here: their tenants do.
 pub(crate) fn share() -> AccountShare {
     AccountShare { setting: "run.tenants.NAME.kept_bytes", bytes: 0 }
+}
+
+/// Rows that a tenant may keep for each byte: most events are short, and each row counts 512 bytes as well.
+const BYTES_PER_ROW: i64 = 512;
+
+/// What each tenant may keep. One that is not listed any more may keep nothing new.
+pub(crate) fn tenant_shares(settings: &Settings) -> TenantShares {
+    let own = settings.tenants.iter().map(|(name, tenant)| {
+        let bytes = i64::try_from(tenant.kept_bytes).unwrap_or(i64::MAX);
+        (name.clone(), Kept { bytes, rows: bytes / BYTES_PER_ROW })
+    });
+    TenantShares { each: Kept::default(), own: own.collect() }
 }

@@ -9,8 +9,8 @@ mod row;
 mod wanted;
 mod write;
 
-pub(crate) use events::EventsWanted;
-pub(crate) use read::{CommandFacts, RunFacts};
+pub(crate) use events::{EventsWanted, kind_of, kind_word};
+pub(crate) use read::{CommandFacts, NewRunnerRow, RunFacts};
 pub(crate) use row::StoredEvent;
 pub(crate) use wanted::LoadWanted;
 

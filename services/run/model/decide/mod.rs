@@ -7,6 +7,8 @@ mod log;
 mod runners;
 mod runs;
 
+pub(crate) use runs::DEFAULT_LEASE_MS;
+
 use super::call::{CallAccess, Operation, RunAnswer, RunCall};
 use super::run::{Run, RunLimits, Runs};
 use crate::error::Error;

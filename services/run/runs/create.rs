@@ -1,0 +1,95 @@
+//! `run.create`: create a run.
+
+use crate::RunService;
+use crate::error::Error;
+use crate::ids::new_id;
+use crate::model::call::{NewRun, Operation, RunAnswer};
+use crate::model::fixed::RunFixed;
+use crate::model::policy::check_run;
+use crate::runs::printable;
+use kernel::{Caller, CpuOwner, Payer, RpcError};
+use proto_schemas::requests::run::{Create, CreatedRun};
+use std::path::{Component, Path};
+use std::sync::Arc;
+
+impl RunService {
+    pub(crate) async fn create(self: Arc<Self>, caller: Caller, params: Create) -> Result<CreatedRun, Error> {
+        let access = self.access(&caller)?;
+        printable("projectId", &params.project_id)?;
+        access.may_create_for(&params.tenant_id, &self.settings)?;
+        let configured = self.configured_profiles().await?;
+        let fixed = check_run(&self.settings, &params, |profile| configured.contains(profile))?;
+        self.check_workspace(&fixed).await?;
+
+        let key = params.idempotency_key.clone();
+        if let Some(key) = &key {
+            printable("idempotencyKey", key)?;
+        }
+        let hash = match &key {
+            Some(_) => Some(self.digest(&caller, &Create { idempotency_key: None, ..params.clone() }).await?),
+            None => None,
+        };
+        let new = NewRun {
+            payer: Payer::tenant(&params.tenant_id),
+            profile: fixed.backend_profile.clone(),
+            session: fixed.session_ref.as_ref().map(|session| session.session_id.clone()),
+            timeout_ms: fixed.execution_policy.timeout_ms,
+            fixed: serde_json::to_string(&fixed).map_err(RpcError::internal)?,
+            tenant: params.tenant_id,
+            key,
+            request_hash: hash,
+        };
+        let id = new_id(&self.ids, "run", self.clock.now_ms());
+        let answer = self.change(&access, &id, Operation::Create(Box::new(new))).await?;
+        let RunAnswer::Run { run_id, created } = answer else { return Err(unexpected()) };
+        if created {
+            self.metrics.created.inc();
+        }
+        let run = self.visible_run(&access, &run_id).await?;
+        Ok(CreatedRun { run: self.run_record(&run)?, created })
+    }
+
+    /// The folder that a workspace names has to exist below its root, also where links lead.
+    async fn check_workspace(&self, fixed: &RunFixed) -> Result<(), Error> {
+        let Some((root, path)) = fixed.workspace()? else { return Ok(()) };
+        let Some(workspace) = self.settings.workspaces.get(&root) else { return Ok(()) };
+        let (root_path, wanted) = (workspace.path.clone(), workspace.path.join(&path));
+        let inside = tokio::task::spawn_blocking(move || is_inside(&root_path, &wanted));
+        match inside.await.map_err(RpcError::internal)? {
+            true => Ok(()),
+            false => {
+                Err(Error::Invalid(format!("workspaceRef.path {path:?} does not lead to a folder of {root}")))
+            }
+        }
+    }
+
+    /// The hash of a request: what is the same in JSON has the same hash.
+    pub(crate) async fn digest<T>(&self, caller: &Caller, request: &T) -> Result<String, Error>
+    where
+        T: serde::Serialize,
+    {
+        // Compared with what it costs to read a request of this size, computing the rest here is nothing.
+        const SMALL: usize = 16 << 10;
+        let text = serde_json::to_string(request).map_err(RpcError::internal)?;
+        if text.len() <= SMALL {
+            return digest_of(&text);
+        }
+        self.cpu.run(CpuOwner::of(caller), move || digest_of(&text)).await?
+    }
+}
+
+fn digest_of(text: &str) -> Result<String, Error> {
+    let value: serde_json::Value = serde_json::from_str(text).map_err(RpcError::internal)?;
+    Ok(manifest::digest(&value))
+}
+
+fn is_inside(root: &Path, wanted: &Path) -> bool {
+    let (Ok(root), Ok(found)) = (root.canonicalize(), wanted.canonicalize()) else { return false };
+    let escapes = found.components().any(|part| part == Component::ParentDir);
+    !escapes && found.starts_with(&root) && found.is_dir()
+}
+
+/// An answer of another kind than its operation gives.
+pub(crate) fn unexpected() -> Error {
+    Error::Other(RpcError::internal(anyhow::anyhow!("an operation was answered with something else")))
+}

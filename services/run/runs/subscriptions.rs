@@ -1,0 +1,154 @@
+//! `run.subscribe` and `run.unsubscribe`: the log of a run as events of a connection.
+
+use super::printable;
+use crate::RunService;
+use crate::error::Error;
+use crate::store::EventsWanted;
+use kernel::{Aid, Audience, Caller, Event};
+use parking_lot::Mutex;
+use proto_schemas::requests::run::{Subscribe, SubscribedRun, Unsubscribe, UnsubscribedRun};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+/// Subscriptions of one agent.
+const MOST: usize = 64;
+/// Events that are sent at once, and the pause after them while there are more: a connection has to take them, too.
+const PAGE: i64 = 100;
+const PAUSE: Duration = Duration::from_millis(50);
+/// How often it is seen whether the connection is there.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Which connection is told of which run, by this process.
+#[derive(Clone, Default)]
+pub(crate) struct Subscriptions(Arc<Mutex<HashMap<SubscriptionKey, CancellationToken>>>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct SubscriptionKey {
+    aid: Aid,
+    connection: u64,
+    run: String,
+}
+
+impl Subscriptions {
+    /// Ends what was there for the key: a client that subscribes again says from which seq on.
+    fn begin(&self, key: &SubscriptionKey) -> Result<CancellationToken, Error> {
+        let mut all = self.0.lock();
+        let of_agent = all.keys().filter(|other| other.aid == key.aid && *other != key).count();
+        if of_agent >= MOST {
+            return Err(Error::Limit {
+                sentence: format!("an agent can subscribe to at most {MOST} runs"),
+                scope: "run.subscriptions",
+                limit: i64::try_from(MOST).unwrap_or(i64::MAX),
+                held: i64::try_from(of_agent).unwrap_or(i64::MAX),
+            });
+        }
+        let token = CancellationToken::new();
+        if let Some(before) = all.insert(key.clone(), token.clone()) {
+            before.cancel();
+        }
+        Ok(token)
+    }
+
+    fn end(&self, key: &SubscriptionKey) -> bool {
+        match self.0.lock().remove(key) {
+            Some(token) => {
+                token.cancel();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Of a task that has come to its end: a newer one of the same key stays.
+    fn ended(&self, key: &SubscriptionKey, token: &CancellationToken) {
+        if !token.is_cancelled() {
+            self.0.lock().remove(key);
+        }
+    }
+}
+
+impl RunService {
+    pub(crate) async fn subscribe(
+        self: Arc<Self>,
+        caller: Caller,
+        params: Subscribe,
+    ) -> Result<SubscribedRun, Error> {
+        let agent = caller.connected_agent()?;
+        printable("runId", &params.run_id)?;
+        let run = self.run_of(&caller, &params.run_id).await?;
+        let key = SubscriptionKey {
+            aid: agent.aid.clone(),
+            connection: agent.connection,
+            run: run.row.id.clone(),
+        };
+        let token = self.streams.begin(&key)?;
+        let after = params.after_seq.unwrap_or(run.row.last_seq);
+        let (service, stop) = (self.clone(), self.stop.clone());
+        self.tracker.spawn(async move {
+            let telling = service.tell(&key, after);
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = token.cancelled() => {}
+                () = telling => service.streams.ended(&key, &token),
+            }
+        });
+        Ok(SubscribedRun { subscribed: true, last_seq: run.row.last_seq })
+    }
+
+    pub(crate) async fn unsubscribe(
+        self: Arc<Self>,
+        caller: Caller,
+        params: Unsubscribe,
+    ) -> Result<UnsubscribedRun, Error> {
+        let agent = caller.connected_agent()?;
+        let key = SubscriptionKey {
+            aid: agent.aid.clone(),
+            connection: agent.connection,
+            run: params.run_id,
+        };
+        Ok(UnsubscribedRun { unsubscribed: self.streams.end(&key) })
+    }
+
+    /// Until the run has ended and everything is told, or the connection is gone.
+    async fn tell(&self, key: &SubscriptionKey, mut after: i64) {
+        let mut watch = self.watched.watch(&key.run);
+        let to = Audience::Connection { aid: key.aid.clone(), connection: key.connection };
+        let mut missed = 0;
+        loop {
+            let wanted = EventsWanted { run_id: &key.run, after_seq: after, limit: PAGE, kinds: None };
+            let page = self.store.events_page(&wanted, 0).await;
+            let page = match page {
+                Ok(page) => page,
+                Err(error) => {
+                    tracing::debug!("events of {} could not be read: {error}", key.run);
+                    sleep(LOOK_EVERY).await;
+                    continue;
+                }
+            };
+            for event in &page.events {
+                after = event.seq;
+                self.bus.publish(&Event::new(to.clone(), "event/run.event", event));
+            }
+            if page.has_more {
+                sleep(PAUSE).await;
+                continue;
+            }
+            match self.store.run(&key.run).await {
+                Ok(Some(run)) if run.row.ended_at.is_none() => {}
+                Ok(Some(run)) if after < run.row.last_seq => continue,
+                Ok(_) => return,
+                Err(_) => {}
+            }
+            watch.changed(LOOK_EVERY).await;
+            // Another process may be late with its announcement, so it has to be missed twice.
+            let there = self.presence.sessions(&key.aid).iter().any(|one| one.connection == key.connection);
+            missed = if there { 0 } else { missed + 1 };
+            if missed > 2 {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Rows as callers see them, with secrets redacted.
+
+use crate::RunService;
+use crate::error::Error;
+use crate::model::fixed::RunFixed;
+use crate::model::redact::redact_json;
+use crate::model::run::{ApprovalRow, JOB_START_MS, JobRow, LeaseState, RunRow};
+use crate::store::{CommandFacts, RunFacts};
+use kernel::{RpcError, iso};
+use proto_schemas::requests::run::{
+    CommandRecord, RunApproval, RunLease, RunRecord, RunnerJob, RunnerJobPhase, RunnerJobPoll,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// What a question says of itself.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Question {
+    reason: String,
+    message: Option<String>,
+    call_id: Option<String>,
+    response_schema: Option<Box<RawValue>>,
+    options: Vec<String>,
+    expires_at: Option<String>,
+}
+
+impl RunService {
+    pub(crate) fn run_record(&self, facts: &RunFacts) -> Result<RunRecord, Error> {
+        let fixed: RunFixed = serde_json::from_str(&facts.fixed).map_err(RpcError::internal)?;
+        let row = &facts.row;
+        Ok(RunRecord {
+            run_id: row.id.clone(),
+            tenant_id: row.tenant.clone(),
+            project_id: fixed.project_id,
+            workspace_ref: redacted(&fixed.workspace_ref)?,
+            provider_id: fixed.provider_id,
+            backend_profile: fixed.backend_profile,
+            execution_policy: fixed.execution_policy,
+            trace_sink: fixed.trace_sink.as_deref().map(redacted).transpose()?,
+            session_ref: fixed.session_ref,
+            resource_bundle_ref: fixed.resource_bundle_ref.as_deref().map(redacted).transpose()?,
+            status: row.status,
+            terminal_status: row.terminal(),
+            failure_kind: row.terminal().and(row.failure.kind.clone()),
+            failure_message: row.terminal().and(row.failure.message.as_deref()).map(redacted_text),
+            lease: self.lease_of(row),
+            last_seq: row.last_seq,
+            created_at: iso(row.created_at),
+            updated_at: iso(row.updated_at),
+            cancel_requested_at: row.cancel_at.map(iso),
+        })
+    }
+
+    /// Who works on a run; nobody on one that has ended.
+    fn lease_of(&self, row: &RunRow) -> Option<RunLease> {
+        let held = row.ended_at.is_none() && !row.lease.released;
+        let LeaseState { runner: Some(runner), attempt, epoch, .. } = &row.lease else { return None };
+        held.then(|| RunLease {
+            runner_id: runner.clone(),
+            attempt_id: attempt.clone().unwrap_or_default(),
+            epoch: *epoch,
+            expires_at: iso(row.lease.until),
+        })
+    }
+
+    pub(crate) fn approval_shown(&self, row: ApprovalRow, timeout_ms: i64) -> Result<RunApproval, Error> {
+        let question: Question = serde_json::from_str(row.question.get()).map_err(RpcError::internal)?;
+        let expires_at = question.expires_at.unwrap_or_else(|| iso(row.created_at + timeout_ms));
+        Ok(RunApproval {
+            approval_id: row.id,
+            run_id: row.run_id,
+            command_id: Some(row.command_id),
+            reason: question.reason,
+            message: question.message,
+            call_id: question.call_id,
+            response_schema: question.response_schema,
+            options: question.options,
+            decision: row.decision,
+            payload: row.answer,
+            by: row.answered_by,
+            created_at: iso(row.created_at),
+            expires_at: Some(expires_at),
+        })
+    }
+
+    pub(crate) fn job_shown(&self, job: &JobRow, run: &RunRow) -> RunnerJob {
+        let (base, command) = (format!("/api/v1/runs/{}", job.run_id), &job.command_id);
+        RunnerJob {
+            runner_job_id: job.id.clone(),
+            run_id: job.run_id.clone(),
+            command_id: command.clone(),
+            attempt_id: job.attempt.clone(),
+            runner_id: job.runner.clone(),
+            launcher: job.launcher,
+            job_name: format!("external-{}", job.attempt),
+            namespace: "external".to_owned(),
+            pod_name: None,
+            pid: None,
+            log_ref: job.log_ref.clone(),
+            phase: self.phase_of(job, run),
+            idle_timeout_ms: job.idle_timeout_ms,
+            created_at: iso(job.created_at),
+            poll: RunnerJobPoll {
+                run: base.clone(),
+                command: format!("{base}/commands/{command}"),
+                events: format!("{base}/events"),
+                result: format!("{base}/commands/{command}/result"),
+                runner_job: format!("{base}/runner-jobs/{}", job.id),
+            },
+            runner_token: None,
+            manager: None,
+        }
+    }
+
+    /// What can be known of a runner that somebody else has started.
+    fn phase_of(&self, job: &JobRow, run: &RunRow) -> RunnerJobPhase {
+        let now = self.clock.now_ms();
+        match (job.ended_at, &job.runner) {
+            (Some(_), Some(_)) if !job.failed => RunnerJobPhase::Succeeded,
+            (Some(_), _) => RunnerJobPhase::Failed,
+            (None, None) if job.created_at + JOB_START_MS > now => RunnerJobPhase::Creating,
+            (None, None) => RunnerJobPhase::Failed,
+            (None, Some(_)) => {
+                let owns = run.lease.attempt.as_deref() == Some(job.attempt.as_str());
+                let live = owns && run.lease.is_live(now, self.started_at);
+                if live || run.lease.runner.is_none() { RunnerJobPhase::Running } else { RunnerJobPhase::Unknown }
+            }
+        }
+    }
+}
+
+/// A command. Only the runner that works on it sees its payload as it came.
+pub(crate) fn command_record(facts: CommandFacts, whole: bool) -> Result<CommandRecord, Error> {
+    let CommandFacts { row, payload } = facts;
+    let payload = if whole { payload } else { redacted(&payload)? };
+    Ok(CommandRecord {
+        terminal_status: row.terminal(),
+        failure_kind: row.terminal().and(row.failure.kind.clone()),
+        failure_message: row.terminal().and(row.failure.message.as_deref()).map(redacted_text),
+        command_id: row.id,
+        run_id: row.run_id,
+        seq: row.seq,
+        kind: row.kind,
+        state: row.state,
+        payload,
+        payload_hash: row.payload_hash,
+        idempotency_key: row.key,
+        target_command_id: row.target,
+        acknowledged_at: row.acknowledged_at.map(iso),
+        acknowledged_epoch: row.acknowledged_epoch,
+        created_at: iso(row.created_at),
+        updated_at: iso(row.updated_at),
+        cancel_requested_at: row.cancel_at.map(iso),
+    })
+}
+
+fn redacted(json: &RawValue) -> Result<Box<RawValue>, Error> {
+    redact_json(json).map_err(|error| Error::Other(RpcError::internal(error)))
+}
+
+pub(crate) fn redacted_text(text: &str) -> String {
+    crate::model::redact::redact_text(text).into_owned()
+}
