@@ -5,8 +5,8 @@ use super::leases::report;
 use crate::RunService;
 use crate::access::Access;
 use crate::error::Error;
-use crate::model::call::{CallAccess, CancelFlags, LeaseAnswer, Operation, RunAnswer};
-use crate::runs::unexpected;
+use crate::model::call::{CancelFlags, Operation};
+use crate::model::decide::{cancel_flags, holds_lease, run_ended};
 use crate::shown::command_record;
 use kernel::{Caller, PageLimit};
 use proto_schemas::requests::run::{GotCommand, RunApproval};
@@ -51,12 +51,16 @@ impl RunService {
         limit: i64,
     ) -> Result<PolledCommands, Error> {
         let run = self.visible_run(access, &params.run_id).await?;
-        let cancel = self.held_lease(&run.row, &holder(params.runner_id.clone(), params.epoch))?;
+        if run.row.terminal().is_some() {
+            return Err(run_ended(&run.row));
+        }
+        let holder = holder(params.runner_id.clone(), params.epoch);
+        holds_lease(&run.row, &holder, self.clock.now_ms(), self.started_at)?;
         let after = params.after_seq.unwrap_or(0);
         let commands = self.store.open_commands(&params.run_id, after, limit).await?;
         let next_after_seq = commands.last().map_or(after, |command| command.row.seq);
         let asked = self.store.open_commands(&params.run_id, 0, i64::from(self.settings.waiting_commands)).await?;
-        let CancelFlags { scope, command_ids } = cancel.with(asked.iter().map(|command| &command.row));
+        let CancelFlags { scope, command_ids } = cancel_flags(&run.row, asked.iter().map(|command| &command.row));
         let commands = commands.into_iter().map(|command| command_record(command, true));
         Ok(PolledCommands {
             commands: commands.collect::<Result<_, _>>()?,

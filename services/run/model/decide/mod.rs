@@ -7,11 +7,13 @@ mod log;
 mod runners;
 mod runs;
 
+pub(crate) use runners::{cancel_flags, holds_lease};
 pub(crate) use runs::DEFAULT_LEASE_MS;
 
 use super::call::{CallAccess, Operation, RunAnswer, RunCall};
-use super::run::{Run, RunLimits, Runs};
+use super::run::{Run, RunLimits, RunRow, Runs};
 use crate::error::Error;
+use proto_schemas::requests::run::TerminalStatus;
 
 /// Decides on one call after the other; each sees what those before it have changed.
 pub(crate) fn decide(
@@ -50,6 +52,12 @@ pub(crate) fn decide(
     };
     work.put_back();
     answer
+}
+
+/// What is refused because the run has ended, with the reason of its end.
+pub(crate) fn run_ended(row: &RunRow) -> Error {
+    let status = row.terminal().unwrap_or(TerminalStatus::Completed);
+    Error::RunEnded { id: row.id.clone(), status, failure_kind: row.failure.kind.clone() }
 }
 
 /// A run while a call changes it. It is taken out of the others meanwhile, so that both can be changed.
@@ -113,11 +121,7 @@ impl<'a> RunWork<'a> {
     fn is_open(&self) -> Result<(), Error> {
         match self.run.row.terminal() {
             None => Ok(()),
-            Some(status) => Err(Error::RunEnded {
-                id: self.run.row.id.clone(),
-                status,
-                failure_kind: self.run.row.failure.kind.clone(),
-            }),
+            Some(_) => Err(run_ended(&self.run.row)),
         }
     }
 

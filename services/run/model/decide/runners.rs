@@ -3,9 +3,9 @@
 use super::RunWork;
 use crate::error::{Error, LeaseConflict};
 use crate::model::call::{CancelFlags, Holder, LeaseAnswer, RunAnswer, lease_conflict};
-use crate::model::run::LeaseState;
+use crate::model::run::{CommandRow, LeaseState, RunRow};
 use kernel::iso;
-use proto_schemas::requests::run::{CommandState, RunEventType, RunStatus};
+use proto_schemas::requests::run::{RunEventType, RunStatus};
 use proto_schemas::requests::runner::CancelScope;
 use serde_json::json;
 
@@ -64,22 +64,12 @@ impl RunWork<'_> {
     }
 
     fn conflict(&self) -> Error {
-        let (lease, started_at) = (&self.run.row.lease, self.limits.started_at);
-        let live = self.lease_is_live();
-        let ends_at = lease.ends_at(started_at);
-        lease_conflict(LeaseConflict {
-            owner: lease.runner.clone().filter(|_| !lease.released),
-            attempt: lease.attempt.clone().filter(|_| !lease.released),
-            expires_at: live.then(|| iso(ends_at)),
-            retry_after_ms: if live { (ends_at - self.now).clamp(0, lease.length_ms) } else { 0 },
-        })
+        conflict(&self.run.row, self.now, self.limits.started_at)
     }
 
     /// Whether this runner has the lease, or had it and nobody has taken it since.
     pub(super) fn has_lease(&self, holder: &Holder) -> Result<(), Error> {
-        let lease = &self.run.row.lease;
-        let own = lease.runner.as_deref() == Some(holder.runner_id.as_str()) && !lease.released;
-        if own && lease.epoch == holder.epoch { Ok(()) } else { Err(self.conflict()) }
+        holds_lease(&self.run.row, holder, self.now, self.limits.started_at)
     }
 
     pub fn renew(&mut self, holder: &Holder, lease_ms: Option<i64>) -> Result<RunAnswer, Error> {
@@ -95,7 +85,7 @@ impl RunWork<'_> {
             attempt: self.run.row.lease.attempt.clone().unwrap_or_default(),
             epoch: self.run.row.lease.epoch,
             until: self.run.row.lease.until,
-            cancel: self.cancel_flags(),
+            cancel: cancel_flags(&self.run.row, self.run.open_commands()),
         }))
     }
 
@@ -113,18 +103,36 @@ impl RunWork<'_> {
         }
         Ok(RunAnswer::Released { pending: open })
     }
+}
 
-    pub(super) fn cancel_flags(&self) -> CancelFlags {
-        let whole = self.run.row.cancel_at.is_some();
-        let mut asked: Vec<_> = self.run.open_commands().collect();
-        asked.retain(|command| command.state != CommandState::Pending && (whole || command.cancel_at.is_some()));
-        asked.sort_by_key(|command| command.seq);
-        let command_ids: Vec<String> = asked.into_iter().map(|command| command.id.clone()).collect();
-        let scope = match (whole, command_ids.is_empty()) {
-            (true, _) => Some(CancelScope::Run),
-            (false, false) => Some(CancelScope::Command),
-            (false, true) => None,
-        };
-        CancelFlags { scope, command_ids }
-    }
+/// Whether this runner has the lease of a run, or had it and nobody has taken it since.
+pub(crate) fn holds_lease(row: &RunRow, holder: &Holder, now: i64, started_at: i64) -> Result<(), Error> {
+    let own = row.lease.runner.as_deref() == Some(holder.runner_id.as_str()) && !row.lease.released;
+    if own && row.lease.epoch == holder.epoch { Ok(()) } else { Err(conflict(row, now, started_at)) }
+}
+
+fn conflict(row: &RunRow, now: i64, started_at: i64) -> Error {
+    let lease = &row.lease;
+    let (live, ends_at) = (lease.is_live(now, started_at), lease.ends_at(started_at));
+    lease_conflict(LeaseConflict {
+        owner: lease.runner.clone().filter(|_| !lease.released),
+        attempt: lease.attempt.clone().filter(|_| !lease.released),
+        expires_at: live.then(|| iso(ends_at)),
+        retry_after_ms: if live { (ends_at - now).clamp(0, lease.length_ms) } else { 0 },
+    })
+}
+
+/// Which of the open commands of a run should be cancelled by its runner.
+pub(crate) fn cancel_flags<'a>(row: &RunRow, open: impl Iterator<Item = &'a CommandRow>) -> CancelFlags {
+    let whole = row.cancel_at.is_some();
+    let asked = |command: &&CommandRow| command.is_taken() && (whole || command.cancel_at.is_some());
+    let mut asked: Vec<&CommandRow> = open.filter(asked).collect();
+    asked.sort_by_key(|command| command.seq);
+    let command_ids: Vec<String> = asked.into_iter().map(|command| command.id.clone()).collect();
+    let scope = match (whole, command_ids.is_empty()) {
+        (true, _) => Some(CancelScope::Run),
+        (false, false) => Some(CancelScope::Command),
+        (false, true) => None,
+    };
+    CancelFlags { scope, command_ids }
 }
