@@ -2,6 +2,7 @@
 
 pub(crate) mod call;
 pub(crate) mod decide;
+pub(crate) mod fixed;
 pub(crate) mod liveness;
 pub(crate) mod policy;
 pub(crate) mod redact;
