@@ -1,21 +1,23 @@
 //! Every SQL statement of runs.
 
-mod events;
+mod events_page;
 pub(crate) mod keeping;
-mod load;
-mod maintenance;
-mod read;
-mod row;
-mod wanted;
-mod write;
+mod profiles;
+mod sessions;
+mod tokens;
 
-pub(crate) use events::EventsWanted;
-pub(crate) use read::{CommandFacts, RunFacts};
-pub(crate) use row::StoredEvent;
-pub(crate) use wanted::LoadWanted;
+pub(crate) use events_page::{PagedEvent, PagedEvents};
+pub(crate) use profiles::{ProfileRow, WrittenProfile};
+pub(crate) use sessions::{ListedSessions, NewSession, ReportedStorage, SessionView};
+#[cfg(test)]
+pub(crate) use tokens::TokenRun;
+pub(crate) use tokens::{NewToken, TokenFacts};
 
-use kernel::{Account, Db, Engine};
-use sqlx::{Any, Transaction};
+use kernel::{Account, Db};
+use sqlx::migrate::Migrator;
+
+/// The tables of runs.
+pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 
 #[derive(Clone)]
 pub(crate) struct Store {
@@ -30,18 +32,5 @@ impl Store {
 
     pub fn db(&self) -> &Db {
         &self.db
-    }
-
-    /// A transaction that writes, for a batch, which counts it.
-    pub async fn begin(&self) -> sqlx::Result<Transaction<'static, Any>> {
-        self.db.write().await
-    }
-
-    fn engine(&self) -> Engine {
-        self.db.engine()
-    }
-
-    pub async fn checkpoint(&self) -> sqlx::Result<()> {
-        self.db.checkpoint().await
     }
 }
