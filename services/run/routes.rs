@@ -123,8 +123,10 @@ impl RunService {
         };
         let configured: BTreeSet<String> = secrets.unwrap_or_default().into_iter().collect();
         let with_secret = BUILT_IN.iter().filter(|profile| needs_credential(profile));
-        let refs = with_secret
-            .map(|profile| SecretHealth { name: secret_name(profile), present: configured.contains(*profile) });
+        let refs = with_secret.map(|profile| SecretHealth {
+            name: secret_name(profile),
+            present: configured.contains(*profile),
+        });
         HealthReport {
             service_id: SERVICE_ID,
             ready: message.is_none(),
