@@ -9,6 +9,8 @@ pub(crate) const EXAMPLE: &str = "example";
 /// The profiles that are always listed.
 pub(crate) const BUILT_IN: [&str; 5] = ["codex", "deepseek", "dsflash-go", EXAMPLE, "minimax-m3"];
 
+/// The namespace of all secrets.
+pub(crate) const NAMESPACE: &str = "agentrun-v01";
 const SECRET: &str = "agentrun-v01-provider-";
 const LONGEST: usize = 63;
 

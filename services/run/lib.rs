@@ -4,75 +4,173 @@
 //! append what happens. What may happen to a run is decided by pure functions (`model`). Every change goes through one queue
 //! (`batch`), is committed together with others, and is told to those who wait (`watching`) after its commit.
 
-#![cfg_attr(test, expect(dead_code, reason = "what changes runs is not here yet"))]
-
 mod access;
 mod batch;
 mod error;
 mod ids;
 mod known_profiles;
+mod model;
 mod profiles;
 mod routes;
+mod runners;
+mod runs;
 mod secrets;
 mod sessions;
 mod settings;
+mod shown;
 mod storage;
 mod store;
-mod stubs;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod watching;
 
-use kernel::{Account, AgentRemoval, Clock, Ids, Kept, Methods, Rpc, Service, TenantShares, World};
+use access::Access;
+use batch::RunBatch;
+use error::Error;
+use kernel::{
+    Account, AgentRemoval, Bus, Caller, Clock, CpuPool, Ids, Methods, Presence, Rpc, Service, ServiceRow, Task,
+    World,
+};
+use model::call::{CallAccess, Operation, RunAnswer, RunCall};
+use model::run::RunLimits;
+use prometheus_client::metrics::counter::Counter;
 use secrets::Secrets;
 pub use settings::Settings;
 use std::sync::Arc;
 use storage::SessionStorage;
 use store::Store;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use watching::Watched;
 
-pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service> {
-    Ok(service(RunService::open(world, settings).await?))
+/// The service as `aund` hands it to the gateway.
+pub fn row() -> ServiceRow {
+    ServiceRow::new("run", open)
 }
 
-/// What the service answers.
+pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service> {
+    let service = RunService::open(world, settings).await?;
+    let task = |name, work: fn(Arc<RunService>) -> tasks::RunWork| {
+        let (service, stop) = (service.clone(), world.stop.clone());
+        Task::new(name, move || {
+            let (work, stop) = (work(service.clone()), stop.clone());
+            async move {
+                stop.run_until_cancelled(work).await;
+            }
+        })
+    };
+    let sweep = task("sweep", |service| Box::pin(async move { service.sweep_due().await }));
+    let maintenance = task("maintenance", |service| Box::pin(async move { service.maintain().await }));
+    let collection = task("collection", |service| Box::pin(async move { service.collect_storage_always().await }));
+    let accounts = service.store.account.task(world);
+    let run = crate::service(service.clone());
+    Ok(run.with_task(sweep).with_task(maintenance).with_task(collection).with_task(accounts))
+}
+
+/// What it answers.
 fn service(run: Arc<RunService>) -> Service {
-    let removal = AgentRemoval::nothing_kept("tenants have runs, and agents only act for them");
     let routes = routes::routes(run.clone());
+    let removal = AgentRemoval::nothing_kept("runs belong to tenants, for which agents only act");
     Service::new(&["run", "runner", "session", "profile"], rpc(run), removal).with_routes(routes)
 }
 
-fn rpc(run: Arc<RunService>) -> Methods {
-    let rpc = Rpc::new(run);
-    let rpc = tokens::methods(rpc);
+fn rpc(service: Arc<RunService>) -> Methods {
+    let rpc = Rpc::new(service);
+    let rpc = runs::methods(rpc);
+    let rpc = runners::methods(rpc);
+    let rpc = sessions::methods(rpc);
     let rpc = profiles::methods(rpc);
-    sessions::methods(rpc).into()
+    tokens::methods(rpc).into()
 }
 
 struct RunService {
     settings: Settings,
     store: Store,
+    batch: RunBatch,
+    watched: Watched,
+    streams: runs::Subscriptions,
     secrets: Secrets,
     storage: SessionStorage,
+    cpu: Arc<CpuPool>,
+    presence: Presence,
+    bus: Bus,
     clock: Clock,
     ids: Ids,
+    tracker: TaskTracker,
+    stop: CancellationToken,
     /// When this process started: nobody could renew a lease before.
     started_at: i64,
+    /// The base URL that runners are given.
+    manager_url: String,
+    metrics: RunCounters,
+}
+
+#[derive(Clone)]
+struct RunCounters {
+    created: Counter,
+    events: Counter,
+    swept: Counter,
+    removed: Counter,
 }
 
 impl RunService {
     async fn open(world: &World, settings: &Settings) -> anyhow::Result<Arc<RunService>> {
-        let db = world.db("run", &store::MIGRATIONS).await?;
+        let db = world.busy_db("run", &store::MIGRATIONS).await?;
         let account = Account::open(world, &db, &store::keeping::KEEPING, store::keeping::share()).await?;
-        let each = Kept { bytes: 64 << 30, rows: 1_000_000 };
-        account.set_tenant_shares(TenantShares { each, ..TenantShares::default() });
+        account.set_tenant_shares(store::keeping::tenant_shares(settings));
+        let store = Store::new(db, account);
+        let counted = |name, help| world.metrics.counted("run", name, help);
+        let metrics = RunCounters {
+            created: counted("created", "Runs that were created"),
+            events: counted("events", "Events that were stored"),
+            swept: counted("swept", "Runs that the server looked at because of a time-out or an expired lease"),
+            removed: counted("removed", "Runs that were removed after their retention"),
+        };
+        let started_at = world.clock.now_ms();
+        let limits = RunLimits {
+            active_runs: i64::from(settings.active_runs),
+            waiting_commands: i64::from(settings.waiting_commands),
+            event_bytes: i64::try_from(settings.event_bytes).unwrap_or(i64::MAX),
+            started_at,
+        };
+        let watched = Watched::listen(&world.bus);
+        let batch = batch::start(world, store.clone(), limits, watched.clone(), metrics.events.clone());
         Ok(Arc::new(RunService {
-            settings: settings.clone(),
-            store: Store::new(db, account),
             secrets: Secrets::open(settings.secrets, &world.data),
             storage: SessionStorage::new(&world.data),
+            settings: settings.clone(),
+            store,
+            batch,
+            watched,
+            streams: runs::Subscriptions::default(),
+            cpu: world.cpu.clone(),
+            presence: world.presence.clone(),
+            bus: world.bus.clone(),
             clock: world.clock.clone(),
             ids: world.ids.clone(),
-            started_at: world.clock.now_ms(),
+            tracker: world.tracker.clone(),
+            stop: world.stop.clone(),
+            started_at,
+            manager_url: settings.manager_url.clone().unwrap_or_else(|| world.pki_url.clone()),
+            metrics,
         }))
+    }
+
+    fn access(&self, caller: &Caller) -> Result<Access, Error> {
+        Access::of(caller, &self.settings)
+    }
+
+    /// Waits until the change is durable, or refused.
+    async fn submit(&self, run_id: &str, access: CallAccess, operation: Operation) -> Result<RunAnswer, Error> {
+        let bytes = operation.bytes();
+        let call = RunCall { run_id: run_id.to_owned(), access, operation };
+        self.batch.submit(call, bytes).await.map_err(kernel::RpcError::from)?
+    }
+
+    /// The same for somebody with rights.
+    async fn change(&self, access: &Access, run_id: &str, operation: Operation) -> Result<RunAnswer, Error> {
+        self.submit(run_id, CallAccess::Of(access.clone()), operation).await
     }
 }

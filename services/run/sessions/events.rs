@@ -2,15 +2,10 @@
 
 use crate::RunService;
 use crate::error::Error;
-use crate::ids::event_id;
-use crate::store::{PagedEvent, PagedEvents};
-use kernel::{Caller, RpcError, iso_ms};
-use proto_schemas::requests::run::{RunEvent, RunEventPage, RunEventType};
+use crate::shown::events_shown;
+use kernel::Caller;
+use proto_schemas::requests::run::{RunEventPage, RunEventType};
 use proto_schemas::requests::session::{Output, Trace};
-use serde::Deserialize as _;
-use serde::de::IntoDeserializer as _;
-use serde::de::value::{Error as ValueError, StrDeserializer};
-use serde_json::value::RawValue;
 use std::sync::Arc;
 
 const DEFAULT_LIMIT: i64 = 100;
@@ -68,27 +63,6 @@ impl RunService {
             });
         };
         let page = self.store.events_page(&run, after, limit, kinds).await?;
-        Ok(shown(&run, page)?)
+        Ok(events_shown(&run, page)?)
     }
-}
-
-fn shown(run_id: &str, page: PagedEvents) -> Result<RunEventPage, RpcError> {
-    let PagedEvents { events, last_seq, next_after_seq } = page;
-    let events = events.into_iter().map(|event| shown_event(run_id, event));
-    let events = events.collect::<Result<_, anyhow::Error>>().map_err(RpcError::internal)?;
-    Ok(RunEventPage { events, last_seq, next_after_seq, has_more: next_after_seq < last_seq })
-}
-
-fn shown_event(run_id: &str, event: PagedEvent) -> anyhow::Result<RunEvent> {
-    let kind: StrDeserializer<'_, ValueError> = event.kind.as_str().into_deserializer();
-    Ok(RunEvent {
-        event_id: event_id(run_id, event.seq),
-        run_id: run_id.to_owned(),
-        seq: event.seq,
-        kind: RunEventType::deserialize(kind)?,
-        command_id: event.command_id,
-        attempt_id: event.attempt_id,
-        payload: RawValue::from_string(event.payload)?,
-        created_at: iso_ms(event.created_at),
-    })
 }

@@ -2,22 +2,28 @@
 
 mod events_page;
 pub(crate) mod keeping;
+mod load;
+mod maintenance;
 mod profiles;
+mod read;
+mod row;
 mod sessions;
 mod tokens;
+mod wanted;
+mod write;
 
 pub(crate) use events_page::{PagedEvent, PagedEvents};
 pub(crate) use profiles::{ProfileRow, WrittenProfile};
+pub(crate) use read::{CommandFacts, NewRunnerRow, RunFacts};
 pub(crate) use sessions::{ListedSessions, NewSession, ReportedStorage, SessionView};
 #[cfg(test)]
 pub(crate) use tokens::TokenRun;
 pub(crate) use tokens::{NewToken, TokenFacts};
+pub(crate) use wanted::LoadWanted;
 
-use kernel::{Account, Db};
+use kernel::{Account, Db, Engine};
 use sqlx::migrate::Migrator;
-
-/// The tables of runs.
-pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
+use sqlx::{Any, Transaction};
 
 /// The tables of runs.
 pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
@@ -35,5 +41,18 @@ impl Store {
 
     pub fn db(&self) -> &Db {
         &self.db
+    }
+
+    /// A transaction that writes, for a batch, which counts it.
+    pub async fn begin(&self) -> sqlx::Result<Transaction<'static, Any>> {
+        self.db.write().await
+    }
+
+    fn engine(&self) -> Engine {
+        self.db.engine()
+    }
+
+    pub async fn checkpoint(&self) -> sqlx::Result<()> {
+        self.db.checkpoint().await
     }
 }
