@@ -945,7 +945,7 @@ fn token_source(rule: &Value) -> String {
     format!("TokenRule {{ prefix: {prefix}, kind: {kind}, verify: {verify}, per_second: {per_second} }}, ")
 }
 
-/// Each envelope is read when it is first used.
+/// Each envelope is read when it is first used. They are public, so that one may exist before the namespace that names it.
 fn envelopes_source(envelopes: &[SchemaFile]) -> String {
     let mut source = String::new();
     for SchemaFile { path, doc } in envelopes {
@@ -953,7 +953,7 @@ fn envelopes_source(envelopes: &[SchemaFile]) -> String {
         line(
             &mut source,
             format_args!(
-                "static {name}: LazyLock<HttpEnvelope> = LazyLock::new(|| parse_envelope({}));",
+                "/// `{path}`.\npub static {name}: LazyLock<HttpEnvelope> = LazyLock::new(|| parse_envelope({}));",
                 text(path)
             ),
         );

@@ -26,6 +26,9 @@ pub struct HttpEnvelope {
     /// The member of an error's data that has a more precise word.
     #[serde(default)]
     pub word_member: Option<String>,
+    /// The words whose `$details` have `retryable: true`. No other error's details have it.
+    #[serde(default)]
+    pub retryable: Vec<String>,
     /// Headers of every answer, by templates like those of a failure.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,

@@ -81,6 +81,11 @@ impl Code {
         codes::ALL.iter().find(|code| code.name.eq_ignore_ascii_case(name)).map(|code| code.http)
     }
 
+    /// Whether the row of errors of this kind says that the same call may work later.
+    pub fn is_retryable(kind: &str) -> bool {
+        codes::ALL.iter().any(|code| code.retryable && code.name.eq_ignore_ascii_case(kind))
+    }
+
     /// The key of its translations: `error.manifest.too_large` for `MANIFEST_TOO_LARGE`.
     pub fn i18n_key(&self) -> String {
         HttpEnvelope::i18n_key(self.name)

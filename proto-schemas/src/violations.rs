@@ -296,6 +296,36 @@ mod tests {
     }
 
     #[test]
+    fn what_a_run_lacks_is_named_in_the_order_of_its_table() {
+        assert_eq!(
+            sentences("run.create", r#"{"workspaceRef":"/srv"}"#),
+            [
+                "tenantId is required",
+                "projectId is required",
+                "providerId is required",
+                "backendProfile is required",
+                "traceSink is required",
+                "workspaceRef must be an object",
+            ]
+        );
+        let wrong = r#"{"tenantId":"t","projectId":"p","workspaceRef":[],"providerId":7,"backendProfile":"b",
+            "executionPolicy":{"timeoutMs":"1"},"traceSink":null,"sessionRef":{}}"#;
+        assert_eq!(
+            sentences("run.create", wrong),
+            [
+                "workspaceRef must be an object",
+                "providerId must be a string",
+                "executionPolicy.timeoutMs must be an integer or null",
+                "sessionRef.sessionId is required",
+            ]
+        );
+        assert_eq!(
+            sentences("run.command_create", r#"{"type":"turn","payload":"x"}"#)[1],
+            "payload must be an object"
+        );
+    }
+
+    #[test]
     fn the_rules_of_every_method_are_read() {
         for method in crate::methods() {
             let listed = crate::properties_of(&method.doc()["params"]).len();

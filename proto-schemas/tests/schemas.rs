@@ -284,6 +284,17 @@ fn sample(name: &str) -> Option<&'static str> {
         "own_agent" | "hooked_agent" | "relation" | "suspended_relation" => {
             "0190163d-868b-7ce2-a5f1-c1b6d0b3a7e4"
         }
+        "own_run" | "approval_run" | "runner_run" => "run_0190163d868b7ce2a5f1c1b6d0b3a7e4",
+        "own_command" | "runner_command" => "cmd_0190163d868b7ce2a5f1c1b6d0b3a7e4",
+        "own_runner_job" => "rjob_0190163d868b7ce2a5f1c1b6d0b3a7e4",
+        "own_run_session" | "runner_session" => "sess_0190163d868b7ce2a5f1c1b6d0b3a7e4",
+        "open_approval" => "approval-1",
+        "runner_id" => "runner_0190163d868b7ce2a5f1c1b6d0b3a7e4",
+        "runner_attempt" => "attempt_0190163d868b7ce2a5f1c1b6d0b3a7e4",
+        "runner_epoch" => "1",
+        "tenant_token" => "art_0aZ9bY8cX70aZ9bY8cX70aZ9bY8cX70aZ9bY8cX7",
+        "tenant_token_prefix" => "art_0aZ9bY8c",
+        "configured_profile" => "deepseek",
         "trusted_root" => "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         "now_ms" => "1794701761845",
         "now_seconds" => "1794701761",

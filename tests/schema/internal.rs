@@ -9,7 +9,7 @@ use certs::dev::Pki;
 use proto_schemas::{Access, Method};
 use serde_json::{Value, json};
 
-use super::{HIGH_LIMITS, filled, flaw, register, values};
+use super::{HIGH_LIMITS, filled, flaw, register, runs, values};
 use crate::federation::fake_peer::FakePeer;
 use crate::support::agent::{ConnectedAgent, TestIdentity, random_hex, text};
 use crate::support::domain::TestDomain;
@@ -192,6 +192,7 @@ impl InternalCalls {
             let made = session.call("agent.create", &json!({ "name": "Caller" })).await;
             values.insert("agent_token".to_owned(), text(&made["agent_token"]));
         }
+        values.extend(runs::values_of_operator(&self.server, example).await);
         if wanted("suspended_relation") {
             let session = self.server.connect(caller, |_| ()).await;
             let grant = json!({ "agent_id": self.peer.aid(), "granted_scopes": ["filesystem:read"] });

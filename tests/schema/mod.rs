@@ -2,6 +2,7 @@
 
 mod internal;
 mod limits;
+mod runs;
 
 use std::collections::HashMap;
 
@@ -66,6 +67,7 @@ pub async fn values(
     }
     values.extend(tasks(server, caller, peer, example).await);
     values.extend(agents(server, caller, peer, example).await);
+    values.extend(runs::values(server, caller, example).await);
     values
 }
 

@@ -52,13 +52,14 @@ fn is_free(path: &str, of_type: &MemberShape) -> bool {
     (is_item && is_any(path)) || path.char_indices().filter(|(_, next)| ".[{".contains(*next)).any(inside)
 }
 
-/// A type may be narrower where a schema lists several kinds.
+/// A type may be narrower where a schema lists several kinds. What holds any JSON holds null, too, of a member that has to be there.
 fn agree(typed: Option<&str>, listed: Option<&str>) -> bool {
     let (Some(typed), Some(listed)) = (typed, listed) else { return false };
     let (kind, optional) = split(typed);
     let (kinds, may_be_absent) = split(listed);
     let of_kind = kind == "any" || kinds.split('|').any(|listed| listed == kind);
-    of_kind && (optional == may_be_absent)
+    let holds_null = typed == "any" && kinds.split('|').any(|listed| listed == "null");
+    of_kind && (optional == may_be_absent || holds_null)
 }
 
 fn split(kind: &str) -> (&str, bool) {
@@ -69,9 +70,14 @@ fn record(schema: &Value, path: String, optional: bool, shape: &mut MemberShape)
     if let Some(referred) = proto_schemas::referred(schema) {
         return record(referred, path, optional, shape);
     }
-    let kinds = kinds(schema);
+    if let Some(value) = value_or_null(schema) {
+        return record(value, path, true, shape);
+    }
+    let mut kinds = kinds(schema);
     let nullable = kinds.contains(&"null");
-    let kinds: Vec<&str> = kinds.into_iter().filter(|kind| *kind != "null").collect();
+    if optional {
+        kinds.retain(|kind| *kind != "null");
+    }
     if !path.is_empty() {
         let mark = if optional || nullable { "?" } else { "" };
         shape.insert(path.clone(), kinds.join("|") + mark);
@@ -86,6 +92,14 @@ fn record(schema: &Value, path: String, optional: bool, shape: &mut MemberShape)
     }
     if schema["additionalProperties"].is_object() {
         record(&schema["additionalProperties"], path + "{}", false, shape);
+    }
+}
+
+/// What a member is where it is not null: `anyOf` of a schema and of null, because a reference cannot say more.
+fn value_or_null(schema: &Value) -> Option<&Value> {
+    match schema["anyOf"].as_array()?.as_slice() {
+        [value, null] if null["type"] == "null" => Some(value),
+        _ => None,
     }
 }
 
@@ -108,7 +122,8 @@ fn kinds(schema: &Value) -> Vec<&'static str> {
         return vec![of_value(value)];
     }
     if let Some(values) = schema["enum"].as_array() {
-        return vec![of_value(&values[0])];
+        let null = values.iter().any(Value::is_null).then_some("null");
+        return once(of_value(&values[0])).chain(null).collect();
     }
     match &schema["type"] {
         Value::String(name) => named(name).into_iter().collect(),

@@ -5,6 +5,7 @@ use crate::{Ids, RpcError};
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::Response;
+use proto_schemas::Code;
 use proto_schemas::envelope::{ErrorRow, HttpEnvelope, Placeholder};
 use serde_json::{Map, Value};
 
@@ -101,6 +102,11 @@ impl<'a> ShownError<'a> {
         {
             details.remove(known);
         }
+        // An error can say of itself that the same call will not work later, although its row says that it may.
+        let refuted = error.data("retryable") == Some(&Value::Bool(false)) && Code::is_retryable(kind);
+        if envelope.retryable.contains(&word) && !refuted {
+            details.insert("retryable".to_owned(), true.into());
+        }
         ShownError {
             status: own.and_then(|status| StatusCode::from_u16(status).ok()).unwrap_or(status),
             word,
@@ -181,6 +187,48 @@ mod tests {
         let fine = RpcError::plain(codes::PERMISSION_DENIED).with("fine", "tenant-policy-denied");
         let (_, body) = shown(&envelope, &fine).await;
         assert_eq!((&body["word"], body.get("more")), (&json!("tenant-policy-denied"), None));
+    }
+
+    #[tokio::test]
+    async fn the_envelope_of_runs_has_a_word_for_each_status() {
+        let run = &*proto_schemas::RUN_ENVELOPE;
+        let busy = RpcError::plain(codes::RATE_LIMITED);
+        let full = RpcError::plain(codes::RATE_LIMITED).with("retryable", false);
+        let conflict = || RpcError::plain(codes::VERSION_CONFLICT);
+        let denied = RpcError::plain(codes::PERMISSION_DENIED).with("failureKind", "tenant-policy-denied");
+        let down = conflict().with("http_status", 503).with("failureKind", "provider-unavailable");
+        #[rustfmt::skip]
+        let cases = [
+            (RpcError::plain(codes::INVALID_PARAMS),     400, "schema-invalid",         false),
+            (RpcError::plain(codes::PARSE_ERROR),        400, "schema-invalid",         false),
+            (RpcError::plain(codes::UNAUTHENTICATED),    401, "unauthorized",           false),
+            (RpcError::plain(codes::TOKEN_INVALID),      401, "unauthorized",           false),
+            (RpcError::plain(codes::PERMISSION_DENIED),  403, "forbidden",              false),
+            (RpcError::plain(codes::TOKEN_NOT_ACCEPTED), 403, "forbidden",              false),
+            (denied,                                     403, "tenant-policy-denied",   false),
+            (RpcError::plain(codes::NOT_FOUND),          404, "not-found",              false),
+            (RpcError::plain(codes::METHOD_NOT_ALLOWED), 405, "method-not-allowed",     false),
+            (conflict(),                                 409, "schema-invalid",         false),
+            (conflict().with("failureKind", "runner-lease-conflict"), 409, "runner-lease-conflict", true),
+            (conflict().with("failureKind", "idempotency-conflict"),  409, "idempotency-conflict",  false),
+            (RpcError::plain(codes::BODY_TOO_LARGE),     413, "payload-too-large",      false),
+            (busy,                                       429, "rate-limited",           true),
+            (full,                                       429, "rate-limited",           false),
+            (RpcError::plain(codes::INTERNAL),           500, "infra-failed",           true),
+            (RpcError::plain(codes::UNAVAILABLE),        503, "infra-failed",           true),
+            (down,                                       503, "provider-unavailable",   true),
+            (RpcError::plain(codes::HANDLER_TIMEOUT),    504, "infra-failed",           true),
+        ];
+        for (error, status, word, retryable) in cases {
+            let (shown_status, body) = shown(run, &error).await;
+            assert_eq!((shown_status, &body["failureKind"]), (status, &json!(word)), "{body}");
+            let expected = retryable.then(|| json!({ "retryable": true }));
+            assert_eq!(body.get("details"), expected.as_ref(), "{body}");
+            assert_eq!(
+                (&body["ok"], &body["traceId"], &body["requestId"]),
+                (&json!(false), &json!("t"), &json!("r"))
+            );
+        }
     }
 
     #[test]

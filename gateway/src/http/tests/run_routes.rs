@@ -16,7 +16,7 @@ use kernel::{
 };
 use proto_schemas::{
     Access, HttpAccess, HttpEnvelope, HttpPrefix, HttpRoute, HttpRouteBody, HttpRouteStatus, MOST_BODY_BYTES,
-    Method,
+    Method, RUN_ENVELOPE,
 };
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -26,30 +26,6 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::time::sleep;
-
-static OK_ENVELOPE: LazyLock<HttpEnvelope> = LazyLock::new(|| {
-    let text = r#"{
-        "envelope": "ok",
-        "summary": "{ok, data} for what worked, {ok, failureKind, message, traceId, requestId, details} for what did not",
-        "success": { "ok": true, "data": "$body" },
-        "failure": { "ok": false, "failureKind": "$word", "message": "$message", "traceId": "$trace_id",
-                     "requestId": "$request_id", "details": "$details?" },
-        "words": "kebab",
-        "word_member": "failureKind",
-        "headers": { "x-trace-id": "$trace_id" },
-        "errors": {
-            "401": { "word": "unauthorized" },
-            "403": { "word": "forbidden" },
-            "INVALID_PARAMS": { "word": "schema-invalid" },
-            "INVALID_REQUEST": { "word": "schema-invalid" },
-            "PARSE_ERROR": { "word": "schema-invalid" },
-            "BODY_TOO_LARGE": { "word": "payload-too-large" },
-            "503": { "word": "infra-failed" },
-            "504": { "word": "infra-failed" }
-        }
-    }"#;
-    HttpEnvelope::parse(text).unwrap()
-});
 
 static DETAIL_ENVELOPE: LazyLock<HttpEnvelope> = LazyLock::new(|| {
     let text = r#"{
@@ -75,10 +51,10 @@ pub(super) static PREFIXES: [HttpPrefix; 2] = [
         access: HttpAccess { public: false, tokens: &["access", "agent"] },
         body_bytes: PUBLIC_BYTES,
         cors: false,
-        envelope: &OK_ENVELOPE,
-        ..prefix("/api/v1/")
+        envelope: &RUN_ENVELOPE,
+        ..prefix("/test/v1/")
     },
-    HttpPrefix { body_bytes: PUBLIC_BYTES, envelope: &DETAIL_ENVELOPE, ..prefix("/api/v1/agent/") },
+    HttpPrefix { body_bytes: PUBLIC_BYTES, envelope: &DETAIL_ENVELOPE, ..prefix("/test/v1/agent/") },
 ];
 
 /// In this test the tokens that the service gives stand for those of runners.
@@ -93,7 +69,7 @@ static DOC: LazyLock<Value> = LazyLock::new(
 
 /// Those of `runner.*` are internal: only their routes open them.
 static METHODS: LazyLock<Vec<Method>> = LazyLock::new(|| {
-    let run = "/api/v1/runs/{runId}";
+    let run = "/test/v1/runs/{runId}";
     let at = |verb: &'static str, end: &str| HttpRoute::new(verb, format!("{run}{end}").leak());
     let (public, internal) = (Access::Session, Access::Internal);
     let all = [
@@ -105,7 +81,7 @@ static METHODS: LazyLock<Vec<Method>> = LazyLock::new(|| {
                 headers: &[("idempotency-key", "idempotencyKey")],
                 result: Some("run"),
                 status: CREATED,
-                ..HttpRoute::new("POST", "/api/v1/runs")
+                ..HttpRoute::new("POST", "/test/v1/runs")
             },
         ),
         ("get", public, HttpRoute { result: Some("run"), etag: Some("updatedAt"), ..at("GET", "") }),
@@ -157,13 +133,13 @@ static METHODS: LazyLock<Vec<Method>> = LazyLock::new(|| {
                 body: PARAMS,
                 status: HttpRouteStatus::Always(202),
                 stream: true,
-                ..HttpRoute::new("POST", "/api/v1/agent/runs")
+                ..HttpRoute::new("POST", "/test/v1/agent/runs")
             },
         ),
         (
             "history",
             public,
-            HttpRoute { query: &["threadId", "before"], ..HttpRoute::new("GET", "/api/v1/agent/history") },
+            HttpRoute { query: &["threadId", "before"], ..HttpRoute::new("GET", "/test/v1/agent/history") },
         ),
     ];
     let base = *proto_schemas::find("agent.get").unwrap();
@@ -240,9 +216,9 @@ fn router() -> Router {
     };
     let refused = || async { http::refuse(hyper::StatusCode::GONE, "gone_for_good", "it is gone") };
     Router::new()
-        .route("/api/v1/runs/{id}/events", get(events))
-        .route("/api/v1/agent/runs", axum::routing::post(events))
-        .route("/api/v1/gone", get(refused))
+        .route("/test/v1/runs/{id}/events", get(events))
+        .route("/test/v1/agent/runs", axum::routing::post(events))
+        .route("/test/v1/gone", get(refused))
 }
 
 async fn server() -> StreamingServer {
@@ -285,30 +261,31 @@ async fn send(
 async fn what_works_is_in_the_envelope_of_runs_with_its_status() {
     let server = server().await;
     let json = [("content-type", "application/json"), ("idempotency-key", "k-1")];
-    let (made, body) = send(&server, Some(ALICE), "POST", "/api/v1/runs", &json, r#"{"tenantId":"t"}"#).await;
+    let (made, body) =
+        send(&server, Some(ALICE), "POST", "/test/v1/runs", &json, r#"{"tenantId":"t"}"#).await;
     assert_eq!((made.status().as_u16(), &body["ok"]), (201, &json!(true)), "{body}");
     let expected = json!({ "tenantId": "t", "idempotencyKey": "k-1" });
     assert_eq!((&body["data"]["params"], &body["data"]["by"]), (&expected, &json!("alice.aid.pub")));
     assert_eq!(body.as_object().unwrap().len(), 2, "created is the status: {body}");
     let again = r#"{"tenantId":"t","again":true}"#;
-    let (again, _) = send(&server, Some(ALICE), "POST", "/api/v1/runs", &json, again).await;
+    let (again, _) = send(&server, Some(ALICE), "POST", "/test/v1/runs", &json, again).await;
     assert_eq!(again.status(), 200);
 
-    let (read, _) = send(&server, Some(ALICE), "GET", "/api/v1/runs/r%201", &[], "").await;
+    let (read, _) = send(&server, Some(ALICE), "GET", "/test/v1/runs/r%201", &[], "").await;
     assert_eq!(read.status(), 200);
     assert_eq!(read.headers()["etag"], "\"v1\"");
     let known = [("if-none-match", "W/\"v1\"")];
-    let (unchanged, _) = send(&server, Some(ALICE), "GET", "/api/v1/runs/r1", &known, "").await;
+    let (unchanged, _) = send(&server, Some(ALICE), "GET", "/test/v1/runs/r1", &known, "").await;
     assert_eq!(unchanged.status(), 304);
-    let (head, body) = send(&server, Some(ALICE), "HEAD", "/api/v1/runs/r1", &[], "").await;
+    let (head, body) = send(&server, Some(ALICE), "HEAD", "/test/v1/runs/r1", &[], "").await;
     assert_eq!((head.status().as_u16(), body), (200, json!("")));
 
-    let path = "/api/v1/runs/r1/events?afterSeq=7&limit=&other=1";
+    let path = "/test/v1/runs/r1/events?afterSeq=7&limit=&other=1";
     let (_, page) = send(&server, Some(RUNNER_TOKEN), "GET", path, &[], "").await;
     assert_eq!(page["data"]["params"], json!({ "runId": "r1", "afterSeq": 7 }), "numbers, and no empty ones");
     assert_eq!(page["data"]["by"], "runner-1", "who need not be an agent");
     let (_, lease) =
-        send(&server, Some(RUNNER_TOKEN), "PATCH", "/api/v1/runs/r1/lease", &[("if-match", "3")], "").await;
+        send(&server, Some(RUNNER_TOKEN), "PATCH", "/test/v1/runs/r1/lease", &[("if-match", "3")], "").await;
     assert_eq!(lease["data"]["params"], json!({ "runId": "r1", "epoch": "3" }));
 }
 
@@ -316,7 +293,7 @@ async fn what_works_is_in_the_envelope_of_runs_with_its_status() {
 async fn a_header_that_means_something_and_cannot_be_read_is_refused() {
     let server = server().await;
     let lease = async |values: &[&[u8]]| {
-        let mut request = Request::patch("/api/v1/runs/r1/lease").header("host", "x");
+        let mut request = Request::patch("/test/v1/runs/r1/lease").header("host", "x");
         request = request.header("authorization", format!("Bearer {RUNNER_TOKEN}"));
         for value in values {
             request = request.header("if-match", *value);
@@ -335,13 +312,13 @@ async fn a_header_that_means_something_and_cannot_be_read_is_refused() {
 async fn the_largest_body_is_that_of_its_route() {
     let server = server().await;
     let events = |bytes: usize| format!("{{\"events\":\"{}\"}}", "x".repeat(bytes));
-    let path = "/api/v1/runs/r1/events";
+    let path = "/test/v1/runs/r1/events";
     let large = MOST_BODY_BYTES - 100;
     let (appended, body) = send(&server, Some(RUNNER_TOKEN), "POST", path, &[], events(large)).await;
     assert_eq!((appended.status().as_u16(), &body["data"]["bytes"]), (200, &json!(large)), "{body}");
     let (refused, body) = send(&server, Some(RUNNER_TOKEN), "POST", path, &[], events(MOST_BODY_BYTES)).await;
     assert_eq!((refused.status().as_u16(), &body["failureKind"]), (413, &json!("payload-too-large")));
-    let path = "/api/v1/runs/r1/cancel";
+    let path = "/test/v1/runs/r1/cancel";
     let (refused, _) = send(&server, Some(ALICE), "POST", path, &[], events(PUBLIC_BYTES)).await;
     assert_eq!(refused.status(), 413);
 }
@@ -357,21 +334,21 @@ async fn whoever_refuses_is_shown_in_the_envelope_of_runs() {
     let text = ("content-type", "text/plain");
     #[rustfmt::skip]
     let cases: [RefusedRequest; 15] = [
-        (None,                 "GET",    "/api/v1/runs/r1",          &[],     "",                     401, "unauthorized"),
-        (Some("hsk_bad"),      "GET",    "/api/v1/runs/r1/events",   &[],     "",                     401, "unauthorized"),
-        (Some("forged"),       "GET",    "/api/v1/runs/r1",          &[],     "",                     401, "unauthorized"),
-        (Some(RUNNER_TOKEN),   "GET",    "/api/v1/runs/r1",          &[],     "",                     403, "forbidden"),
-        (Some(ALICE),          "POST",   "/api/v1/runs/r1/events",   &[],     "{}",                   403, "forbidden"),
-        (Some(ALICE),          "GET",    "/api/v1/nothing",          &[],     "",                     404, "not-found"),
-        (Some(ALICE),          "DELETE", "/api/v1/runs/r1",          &[],     "",                     405, "method-not-allowed"),
-        (Some(ALICE),          "POST",   "/api/v1/runs",             &[text], "{}",                   415, "unsupported-media-type"),
-        (Some(ALICE),          "POST",   "/api/v1/runs",             &[],     "{",                    400, "schema-invalid"),
-        (Some(ALICE),          "POST",   "/api/v1/runs",             &[],     "[]",                   400, "schema-invalid"),
-        (Some(ALICE),          "POST",   "/api/v1/runs",             &[],     r#"{"a":1,"a":2}"#,     400, "schema-invalid"),
-        (Some(ALICE),          "POST",   "/api/v1/runs",             &[],     "{}",                   400, "schema-invalid"),
-        (Some(ALICE),          "POST",   "/api/v1/runs",             &[],     r#"{"tenantId":"other"}"#, 403, "tenant-policy-denied"),
-        (Some(ALICE),          "GET",    "/api/v1/runs/%ff",         &[],     "",                     400, "schema-invalid"),
-        (Some(ALICE),          "GET",    "/api/v1/gone",             &[],     "",                     410, "gone-for-good"),
+        (None,                 "GET",    "/test/v1/runs/r1",          &[],     "",                     401, "unauthorized"),
+        (Some("hsk_bad"),      "GET",    "/test/v1/runs/r1/events",   &[],     "",                     401, "unauthorized"),
+        (Some("forged"),       "GET",    "/test/v1/runs/r1",          &[],     "",                     401, "unauthorized"),
+        (Some(RUNNER_TOKEN),   "GET",    "/test/v1/runs/r1",          &[],     "",                     403, "forbidden"),
+        (Some(ALICE),          "POST",   "/test/v1/runs/r1/events",   &[],     "{}",                   403, "forbidden"),
+        (Some(ALICE),          "GET",    "/test/v1/nothing",          &[],     "",                     404, "not-found"),
+        (Some(ALICE),          "DELETE", "/test/v1/runs/r1",          &[],     "",                     405, "method-not-allowed"),
+        (Some(ALICE),          "POST",   "/test/v1/runs",             &[text], "{}",                   415, "unsupported-media-type"),
+        (Some(ALICE),          "POST",   "/test/v1/runs",             &[],     "{",                    400, "schema-invalid"),
+        (Some(ALICE),          "POST",   "/test/v1/runs",             &[],     "[]",                   400, "schema-invalid"),
+        (Some(ALICE),          "POST",   "/test/v1/runs",             &[],     r#"{"a":1,"a":2}"#,     400, "schema-invalid"),
+        (Some(ALICE),          "POST",   "/test/v1/runs",             &[],     "{}",                   400, "schema-invalid"),
+        (Some(ALICE),          "POST",   "/test/v1/runs",             &[],     r#"{"tenantId":"other"}"#, 403, "tenant-policy-denied"),
+        (Some(ALICE),          "GET",    "/test/v1/runs/%ff",         &[],     "",                     400, "schema-invalid"),
+        (Some(ALICE),          "GET",    "/test/v1/gone",             &[],     "",                     410, "gone-for-good"),
     ];
     for (token, verb, path, headers, body, status, word) in cases {
         let headers: Vec<(&str, &str)> = headers.iter().copied().chain([trace]).collect();
@@ -394,18 +371,19 @@ async fn whoever_refuses_is_shown_in_the_envelope_of_runs() {
             assert_eq!(shown["details"], json!({ "tenantId": "other" }));
         }
     }
-    let (options, _) = send(&server, None, "OPTIONS", "/api/v1/runs/r1", &[], "").await;
+    let (options, _) = send(&server, None, "OPTIONS", "/test/v1/runs/r1", &[], "").await;
     assert_eq!(options.status(), 204);
     assert_eq!(options.headers()["allow"], "GET, HEAD, OPTIONS");
     server.gateway.mesh.remove(SERVICE);
-    let (down, shown) = send(&server, Some(ALICE), "GET", "/api/v1/runs/r1", &[], "").await;
+    let (down, shown) = send(&server, Some(ALICE), "GET", "/test/v1/runs/r1", &[], "").await;
     assert_eq!((down.status().as_u16(), &shown["failureKind"]), (503, &json!("infra-failed")));
+    assert_eq!(shown["details"]["retryable"], json!(true), "{shown}");
 }
 
 #[tokio::test]
 async fn run_input_has_an_envelope_of_its_own_and_streams_for_those_who_ask() {
     let server = server().await;
-    let path = "/api/v1/agent/runs";
+    let path = "/test/v1/agent/runs";
     let (started, body) = send(&server, Some(ALICE), "POST", path, &[], r#"{"threadId":"t"}"#).await;
     assert_eq!((started.status().as_u16(), &body["by"]), (202, &json!("alice.aid.pub")), "{body}");
     let (refused, body) = send(&server, None, "POST", path, &[], "{}").await;
@@ -422,8 +400,8 @@ async fn run_input_has_an_envelope_of_its_own_and_streams_for_those_who_ask() {
         (&streamed.headers()["content-type"], body),
         (&"text/event-stream".parse().unwrap(), json!("data: 1\n\ndata: 2\n\ndata: 3\n\n"))
     );
-    let (_, body) = send(&server, Some(RUNNER_TOKEN), "GET", "/api/v1/runs/r1/events", &accept, "").await;
+    let (_, body) = send(&server, Some(RUNNER_TOKEN), "GET", "/test/v1/runs/r1/events", &accept, "").await;
     assert_eq!(body, json!("data: 1\n\ndata: 2\n\ndata: 3\n\n"));
-    let (refused, _) = send(&server, None, "GET", "/api/v1/runs/r1/events", &accept, "").await;
+    let (refused, _) = send(&server, None, "GET", "/test/v1/runs/r1/events", &accept, "").await;
     assert_eq!(refused.status(), 401, "a stream is below the same list");
 }
