@@ -1,6 +1,3 @@
 //! Pure functions: what may happen to a run, and what came out of it. Nothing here has a store or a clock.
 
-pub(crate) mod liveness;
-pub(crate) mod policy;
 pub(crate) mod redact;
-pub(crate) mod result;
