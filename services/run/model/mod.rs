@@ -4,3 +4,4 @@ pub(crate) mod fixed;
 pub(crate) mod liveness;
 pub(crate) mod policy;
 pub(crate) mod redact;
+pub(crate) mod result;
