@@ -4,6 +4,8 @@
 //! append what happens. What may happen to a run is decided by pure functions (`model`). Every change goes through one queue
 //! (`batch`), is committed together with others, and is told to those who wait (`watching`) after its commit.
 
+#![expect(dead_code, unused_imports, reason = "nothing calls the model yet")]
+
 mod access;
 mod batch;
 mod error;
