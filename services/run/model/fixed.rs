@@ -17,3 +17,19 @@ pub(crate) struct RunFixed {
     pub session_ref: Option<RunSessionRef>,
     pub resource_bundle_ref: Option<Box<RawValue>>,
 }
+
+/// What the server reads of a workspace, which was checked before it was stored.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct NamedFolder {
+    root: Option<String>,
+    path: Option<String>,
+}
+
+impl RunFixed {
+    /// The configured folder that a run works in, and the path below it, if it names one.
+    pub fn folder(&self) -> Option<(String, String)> {
+        let folder: NamedFolder = serde_json::from_str(self.workspace_ref.get()).unwrap_or_default();
+        Some((folder.root?, folder.path.unwrap_or_default()))
+    }
+}

@@ -1,6 +1,6 @@
 //! What a run waits for, as it is seen at this moment. It is computed for every answer and never stored.
 
-use kernel::iso;
+use kernel::iso_ms;
 use proto_schemas::requests::run::{CommandState, Liveness, LivenessLease, LivenessPhase, RecoveryAction};
 
 /// After how long without an event a back end whose tool has ended counts as idle.
@@ -52,12 +52,12 @@ pub(crate) fn liveness(facts: &LivenessFacts<'_>, now: i64) -> Liveness {
         phase,
         active: phase != LivenessPhase::Terminal,
         last_seq: facts.last_seq,
-        last_event_at: facts.seen.last_event_at.map(iso),
+        last_event_at: facts.seen.last_event_at.map(iso_ms),
         last_event_age_ms: facts.seen.last_event_at.map(age),
-        last_command_activity: facts.seen.last_command_event_at.map(iso),
+        last_command_activity: facts.seen.last_command_event_at.map(iso_ms),
         lease: facts.lease.map(|lease| LivenessLease {
             runner_id: lease.runner_id.to_owned(),
-            expires_at: iso(lease.expires_at),
+            expires_at: iso_ms(lease.expires_at),
             expired: lease.expires_at <= now,
         }),
         heartbeat_age_ms: facts.heartbeat_at.map(age),
@@ -276,15 +276,15 @@ mod tests {
         };
         let facts = LivenessFacts { heartbeat_at: Some(NOW + 5), ..facts(&seen, Some(Running), EXPIRED) };
         let found = liveness(&facts, NOW);
-        assert_eq!(found.last_event_at.as_deref(), Some(&*iso(NOW - 1500)));
-        assert_eq!(found.last_command_activity.as_deref(), Some(&*iso(NOW - 2000)));
+        assert_eq!(found.last_event_at.as_deref(), Some(&*iso_ms(NOW - 1500)));
+        assert_eq!(found.last_command_activity.as_deref(), Some(&*iso_ms(NOW - 2000)));
         assert_eq!(
             (found.last_event_age_ms, found.heartbeat_age_ms, found.last_seq),
             (Some(1500), Some(0), 7)
         );
         let lease = found.lease.unwrap();
         assert_eq!((&*lease.runner_id, lease.expired), ("runner_1", true));
-        assert_eq!(lease.expires_at, iso(NOW));
+        assert_eq!(lease.expires_at, iso_ms(NOW));
     }
 
     proptest! {

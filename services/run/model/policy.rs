@@ -3,17 +3,14 @@
 use super::fixed::RunFixed;
 use super::redact::redact_json;
 use crate::error::Error;
+use crate::known_profiles::{EXAMPLE, NAMESPACE, profile_of_secret, secret_name};
+use crate::profiles::check_slug;
 use crate::settings::{MAX_TIMEOUT_MS, MIN_TIMEOUT_MS, Settings, TenantSettings};
 use kernel::strict_json::{ObjectMembers, members};
 use proto_schemas::requests::run::{
     Create, ExecutionPolicy, PolicyDraft, ProviderCredential, SecretRef, SecretScope, ToolCredential,
 };
 use serde_json::value::RawValue;
-
-/// The profiles that exist without being configured.
-pub(crate) const BUILT_IN: [&str; 5] = ["codex", "deepseek", "minimax-m3", "dsflash-go", EXAMPLE];
-/// The one profile without a credential: it reaches no provider.
-pub(crate) const EXAMPLE: &str = "example";
 
 const DEFAULT_TIMEOUT_MS: i64 = 1_800_000;
 /// The keys of a secret that a provider credential may name.
@@ -41,12 +38,8 @@ pub(crate) fn check_run(
     check_slug(&draft.backend_profile)?;
     let policy = draft.execution_policy.clone().unwrap_or_default();
     let mut execution_policy = complete(tenant, &policy)?;
-    execution_policy.secret_scope = complete_scope(
-        settings,
-        &draft.backend_profile,
-        policy.secret_scope.unwrap_or_default(),
-        has_secret,
-    )?;
+    execution_policy.secret_scope =
+        complete_scope(&draft.backend_profile, policy.secret_scope.unwrap_or_default(), has_secret)?;
     check_workspace(settings, &draft.tenant_id, &draft.workspace_ref)?;
 
     Ok(RunFixed {
@@ -59,25 +52,6 @@ pub(crate) fn check_run(
         session_ref: draft.session_ref.clone(),
         resource_bundle_ref: bundle.filter(|bundle| !is_null(bundle)),
     })
-}
-
-/// Checks the profile of a session: its name, and that runs of it can have their credential.
-pub(crate) fn check_profile(
-    settings: &Settings,
-    profile: &str,
-    has_secret: impl Fn(&str) -> bool,
-) -> Result<(), Error> {
-    check_slug(profile)?;
-    complete_scope(settings, profile, SecretScope::default(), has_secret).map(|_| ())
-}
-
-/// The name of the secret with the credential of a profile.
-pub(crate) fn secret_name(settings: &Settings, profile: &str) -> String {
-    format!("{}{profile}", provider_prefix(settings))
-}
-
-fn provider_prefix(settings: &Settings) -> String {
-    format!("{}-provider-", settings.namespace)
 }
 
 /// A member that is stored as it came, without secrets: references to them have their own place.
@@ -96,20 +70,6 @@ fn stored_ref(name: &str, value: &RawValue, nullable: bool) -> Result<Box<RawVal
 
 fn is_null(value: &RawValue) -> bool {
     value.get() == "null"
-}
-
-/// `^[a-z][a-z0-9-]{0,62}$`
-fn check_slug(profile: &str) -> Result<(), Error> {
-    let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    let is_slug = profile.len() <= 63
-        && profile.bytes().all(allowed)
-        && profile.starts_with(|first: char| first.is_ascii_lowercase());
-    match is_slug {
-        true => Ok(()),
-        false => Err(Error::Invalid(
-            "backendProfile must have 1 to 63 characters of a-z, 0-9 and '-', the first of a-z".to_owned(),
-        )),
-    }
 }
 
 /// The policy with its defaults, which are never more than the tenant may have; the secrets are left to be completed.
@@ -141,7 +101,6 @@ fn complete(tenant: &TenantSettings, draft: &PolicyDraft) -> Result<ExecutionPol
 
 /// The secrets of a run: those of its tools as they were given, and the one credential of its profile.
 fn complete_scope(
-    settings: &Settings,
     profile: &str,
     scope: SecretScope,
     has_secret: impl Fn(&str) -> bool,
@@ -152,7 +111,7 @@ fn complete_scope(
     }
     let tools = scope.tool_credentials.unwrap_or_default();
     for tool in &tools {
-        check_tool(settings, tool)?;
+        check_tool(tool)?;
     }
     let unavailable =
         || Error::SecretUnavailable(format!("backendProfile {profile} has no credential on this server"));
@@ -160,7 +119,7 @@ fn complete_scope(
         (None, true) => Vec::new(),
         (None, false) if has_secret(profile) => vec![ProviderCredential {
             profile: profile.to_owned(),
-            secret_ref: SecretRef { name: secret_name(settings, profile), ..SecretRef::default() },
+            secret_ref: SecretRef { name: secret_name(profile), ..SecretRef::default() },
         }],
         (None, false) => return Err(unavailable()),
         (Some(given), true) if given.is_empty() => given,
@@ -172,7 +131,7 @@ fn complete_scope(
         (Some(given), false) => match &given[..] {
             [] => return Err(unavailable()),
             [one] => {
-                check_provider(settings, profile, one)?;
+                check_provider(profile, one)?;
                 given
             }
             _ => {
@@ -190,15 +149,15 @@ fn complete_scope(
 }
 
 /// Only the form of the reference: the runner reads the secret, the manager never does.
-fn check_provider(settings: &Settings, profile: &str, given: &ProviderCredential) -> Result<(), Error> {
+fn check_provider(profile: &str, given: &ProviderCredential) -> Result<(), Error> {
     const NAME: &str = "executionPolicy.secretScope.providerCredentials[0]";
-    let expected = secret_name(settings, profile);
+    let expected = secret_name(profile);
     let sentence = if given.profile != profile {
         format!("{NAME}.profile must be {profile}: a run never uses the credential of another profile")
     } else if given.secret_ref.name != expected {
         format!("{NAME}.secretRef.name must be {expected}")
-    } else if !is_of_namespace(settings, &given.secret_ref) {
-        format!("{NAME}.secretRef.namespace must be {}", settings.namespace)
+    } else if !is_of_namespace(&given.secret_ref) {
+        format!("{NAME}.secretRef.namespace must be {NAMESPACE}")
     } else if !given.secret_ref.keys.iter().flatten().all(|key| PROVIDER_KEYS.contains(&&**key)) {
         format!("{NAME}.secretRef.keys must be of {}", PROVIDER_KEYS.join(", "))
     } else {
@@ -208,22 +167,22 @@ fn check_provider(settings: &Settings, profile: &str, given: &ProviderCredential
 }
 
 /// A tool has no credential of a provider, which would be another way to the credential of another profile.
-fn check_tool(settings: &Settings, given: &ToolCredential) -> Result<(), Error> {
+fn check_tool(given: &ToolCredential) -> Result<(), Error> {
     const NAME: &str = "executionPolicy.secretScope.toolCredentials[]";
     let sentence = if !TOOLS.contains(&&*given.tool) {
         format!("{NAME}.tool must be of {}", TOOLS.join(", "))
-    } else if given.secret_ref.name.starts_with(&provider_prefix(settings)) {
+    } else if profile_of_secret(&given.secret_ref.name).is_some() {
         format!("{NAME}.secretRef.name must not name a provider credential")
-    } else if !is_of_namespace(settings, &given.secret_ref) {
-        format!("{NAME}.secretRef.namespace must be {}", settings.namespace)
+    } else if !is_of_namespace(&given.secret_ref) {
+        format!("{NAME}.secretRef.namespace must be {NAMESPACE}")
     } else {
         return Ok(());
     };
     Err(Error::Denied(sentence))
 }
 
-fn is_of_namespace(settings: &Settings, secret: &SecretRef) -> bool {
-    secret.namespace.as_ref().is_none_or(|namespace| *namespace == settings.namespace)
+fn is_of_namespace(secret: &SecretRef) -> bool {
+    secret.namespace.as_ref().is_none_or(|namespace| namespace == NAMESPACE)
 }
 
 /// The folder of a run: `root` is a name that the operator has configured, and `path` stays below it.
@@ -520,14 +479,6 @@ mod tests {
                 .unwrap();
         assert_eq!(fixed["workspaceRef"]["url"], "https://[redacted]@h");
         assert_eq!(fixed["traceSink"]["authorization"], "[redacted]");
-    }
-
-    #[test]
-    fn the_profile_of_a_session_is_checked_as_that_of_a_run() {
-        let check = |profile| check_profile(&settings(), profile, |known| known == "codex");
-        assert!(check("codex").is_ok() && check("example").is_ok());
-        assert!(matches!(check("deepseek"), Err(Error::SecretUnavailable(_))));
-        assert!(matches!(check("Codex"), Err(Error::Invalid(_))));
     }
 
     const SANDBOXES: [Sandbox; 3] = [Sandbox::ReadOnly, Sandbox::WorkspaceWrite, Sandbox::DangerFullAccess];

@@ -57,7 +57,8 @@ impl Store {
         }
         let mut statements = Statements::new(self.engine());
         if !wanted.runs.is_empty() {
-            statements.add(&wanted.runs, |ids| self.select_by(Kind::Run, RUN_READ, "run", "id", "true", ids))?;
+            statements
+                .add(&wanted.runs, |ids| self.select_by(Kind::Run, RUN_READ, "run", "id", "true", ids))?;
             statements.add(&wanted.runs, |ids| {
                 self.select_by(Kind::Command, COMMAND_READ, "run_command", "run_id", "ended_at IS NULL", ids)
             })?;
@@ -77,7 +78,8 @@ impl Store {
             })?;
             statements.add(&wanted.whole, |ids| {
                 let ids = json::texts(self.engine(), ids);
-                let sessions = format!("run_session WHERE id IN (SELECT session_id FROM run WHERE id IN {ids})");
+                let sessions =
+                    format!("run_session WHERE id IN (SELECT session_id FROM run WHERE id IN {ids})");
                 self.select(Kind::Session, SESSION_READ, &sessions)
             })?;
         }
@@ -89,9 +91,21 @@ impl Store {
         let pairs = [
             (Kind::Command, &wanted.command_keys, "run_command", COMMAND_READ, ("run_id", "idempotency_key")),
             (Kind::Job, &wanted.job_keys, "run_job", JOB_READ, ("run_id", "idempotency_key")),
-            (Kind::Key, &wanted.run_keys, "run", "tenant, idempotency_key, id, request_hash", ("tenant", "idempotency_key")),
+            (
+                Kind::Key,
+                &wanted.run_keys,
+                "run",
+                "tenant, idempotency_key, id, request_hash",
+                ("tenant", "idempotency_key"),
+            ),
             (Kind::Approval, &wanted.approvals, "run_approval", APPROVAL_READ, ("run_id", "approval_id")),
-            (Kind::Event, &wanted.events, "run_event", "run_id, client_event_id, seq", ("run_id", "client_event_id")),
+            (
+                Kind::Event,
+                &wanted.events,
+                "run_event",
+                "run_id, client_event_id, seq",
+                ("run_id", "client_event_id"),
+            ),
         ];
         for (kind, names, table, columns, by) in pairs {
             if !names.is_empty() {
@@ -174,7 +188,9 @@ impl Store {
         let from = match self.engine() {
             Engine::Sqlite => format!("{rows} CROSS JOIN {table} WHERE {condition}"),
             Engine::Postgres => {
-                format!("{rows} CROSS JOIN LATERAL (SELECT * FROM {table} WHERE {condition} OFFSET 0) AS found")
+                format!(
+                    "{rows} CROSS JOIN LATERAL (SELECT * FROM {table} WHERE {condition} OFFSET 0) AS found"
+                )
             }
         };
         self.select(kind, columns, &from)

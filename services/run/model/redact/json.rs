@@ -133,7 +133,7 @@ pub(crate) fn cut(text: &str, longest: usize) -> &str {
 }
 
 /// Whether the name of a member says that its value is secret. `/home/me/.codex/auth.json` is `auth.json`, too.
-fn is_secret_name(name: &str) -> bool {
+pub(crate) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let file = name.rsplit(['/', '\\']).next().unwrap_or_default();
     ["token", "secret", "password", "apikey", "api_key", "api-key"].iter().any(|part| name.contains(part))
