@@ -2,10 +2,12 @@
 
 mod agents;
 mod messages;
+mod runs;
 mod tasks;
 mod tool;
 
 pub(crate) use agents::BreakingChange;
+pub(crate) use runs::NotCompleted;
 
 use clap::Subcommand;
 use kernel::ServiceRow;
@@ -35,6 +37,9 @@ pub(crate) enum ServiceCommand {
     Agents(agents::AgentsCommand),
     /// Give tasks to agents, follow their progress and results, and work on them
     Tasks(Box<tasks::TasksCommand>),
+    /// Operate the run manager: tokens, runs, their events and results, open questions, provider profiles
+    #[command(visible_alias = "run")]
+    Runs(runs::RunsCommand),
     /// Evaluate a tool call against a manifest and grants
     Tool(tool::ToolCommand),
     /// Send a message from one of your agents
@@ -50,6 +55,7 @@ impl ServiceCommand {
         match self {
             ServiceCommand::Agents(command) => command.run().await,
             ServiceCommand::Tasks(command) => command.run().await,
+            ServiceCommand::Runs(command) => command.run().await,
             ServiceCommand::Tool(command) => command.run(),
             ServiceCommand::Send(command) => command.run().await,
             ServiceCommand::Listen(command) => command.run().await,
