@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
 #[derive(Clone, Debug)]
 pub struct Ids {
     random: SystemRandom,
@@ -30,6 +32,18 @@ impl Ids {
     /// 256 bits as URL-safe text: refresh tokens and challenges.
     pub fn secret(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.bytes::<32>())
+    }
+
+    /// So many digits and letters, each as likely as any other: what follows the prefix of a token.
+    pub fn base62<const N: usize>(&self) -> String {
+        let mut text = String::with_capacity(N);
+        while text.len() < N {
+            // 248 is four times 62: what is above would make some characters more likely.
+            let usable = self.bytes::<64>().into_iter().filter(|byte| *byte < 248);
+            let missing = N - text.len();
+            text.extend(usable.take(missing).map(|byte| char::from(BASE62[usize::from(byte % 62)])));
+        }
+        text
     }
 
     /// A UUID of version 7: ids made later sort later, which keeps what is stored by them together. Within a millisecond
@@ -64,6 +78,17 @@ impl Ids {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_of_base62_have_their_length_and_differ() {
+        let ids = Ids::default();
+        let (one, other) = (ids.base62::<40>(), ids.base62::<40>());
+        assert!(one.len() == 40 && one.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{one}");
+        assert_ne!(one, other);
+        let long = ids.base62::<10_000>();
+        assert_eq!(long.len(), 10_000);
+        assert!(BASE62.iter().all(|byte| long.as_bytes().contains(byte)), "every character is drawn");
+    }
 
     #[test]
     fn ordered_ids_grow_within_a_millisecond_and_when_the_clock_goes_back() {

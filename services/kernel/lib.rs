@@ -42,7 +42,7 @@ pub use agent_removal::{AgentRemover, RemoveAgent};
 pub use budget::{ByteBudget, BytesOwner, EvictionSignal, HeldBytes, Holdings};
 pub use bus::{Bus, BusStats, RedisBus, Subscription};
 pub use cache::{Cache, ExpiringCache};
-pub use clock::{Backoff, BackoffSchedule, Clock, from_iso, iso};
+pub use clock::{Backoff, BackoffSchedule, Clock, from_iso, iso, iso_ms};
 pub use cpu_pool::{CpuLimits, CpuOwner, CpuPool};
 pub use disk::{Disk, DiskReading, DiskSpace, StoreLimits};
 pub use error::RpcError;

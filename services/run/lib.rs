@@ -8,6 +8,7 @@ mod access;
 mod batch;
 mod error;
 mod ids;
+mod known_profiles;
 mod model;
 mod profiles;
 mod routes;
@@ -35,7 +36,7 @@ use kernel::{
 use model::call::{CallAccess, Operation, RunAnswer, RunCall};
 use model::run::RunLimits;
 use prometheus_client::metrics::counter::Counter;
-use secrets::SecretStore;
+use secrets::Secrets;
 pub use settings::Settings;
 use std::sync::Arc;
 use storage::SessionStorage;
@@ -85,7 +86,7 @@ struct RunService {
     batch: RunBatch,
     watched: Watched,
     streams: runs::Subscriptions,
-    secrets: Arc<dyn SecretStore>,
+    secrets: Secrets,
     storage: SessionStorage,
     cpu: Arc<CpuPool>,
     presence: Presence,
@@ -111,7 +112,7 @@ struct RunCounters {
 
 impl RunService {
     async fn open(world: &World, settings: &Settings) -> anyhow::Result<Arc<RunService>> {
-        let db = world.busy_db("run", &sqlx::migrate!("./migrations")).await?;
+        let db = world.busy_db("run", &store::MIGRATIONS).await?;
         let account = Account::open(world, &db, &store::keeping::KEEPING, store::keeping::share()).await?;
         account.set_tenant_shares(store::keeping::tenant_shares(settings));
         let store = Store::new(db, account);
@@ -132,8 +133,8 @@ impl RunService {
         let watched = Watched::listen(&world.bus);
         let batch = batch::start(world, store.clone(), limits, watched.clone(), metrics.events.clone());
         Ok(Arc::new(RunService {
-            secrets: secrets::open(world, settings).await?,
-            storage: SessionStorage::open(world).await?,
+            secrets: Secrets::open(settings.secrets, &world.data),
+            storage: SessionStorage::new(&world.data),
             settings: settings.clone(),
             store,
             batch,

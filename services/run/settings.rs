@@ -19,8 +19,6 @@ pub struct Settings {
     pub manager_url: Option<String>,
     /// Where credentials of provider profiles are stored.
     pub secrets: SecretStoreKind,
-    /// The namespace that references to secrets name.
-    pub namespace: String,
     /// The maximum number of active runs per tenant: those with a lease or with a command that has not ended.
     pub active_runs: u32,
     /// The maximum number of waiting commands per run.
@@ -94,7 +92,6 @@ impl Default for Settings {
             launcher: LauncherKind::External,
             manager_url: None,
             secrets: SecretStoreKind::File,
-            namespace: "agentrun-v01".to_owned(),
             active_runs: 1000,
             waiting_commands: 100,
             event_bytes: 1 << 30,

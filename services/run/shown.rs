@@ -5,12 +5,16 @@ use crate::error::Error;
 use crate::model::fixed::RunFixed;
 use crate::model::redact::redact_json;
 use crate::model::run::{ApprovalRow, JOB_START_MS, JobRow, LeaseState, RunRow};
-use crate::store::{CommandFacts, RunFacts};
-use kernel::{RpcError, iso};
+use crate::store::{CommandFacts, PagedEvent, PagedEvents, RunFacts};
+use crate::ids::event_id;
+use kernel::{RpcError, iso_ms};
 use proto_schemas::requests::run::{
-    CommandRecord, RunApproval, RunLease, RunRecord, RunnerJob, RunnerJobPhase, RunnerJobPoll,
+    CommandRecord, RunApproval, RunEvent, RunEventPage, RunEventType, RunLease, RunRecord, RunnerJob,
+    RunnerJobPhase, RunnerJobPoll,
 };
 use serde::Deserialize;
+use serde::de::IntoDeserializer as _;
+use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde_json::value::RawValue;
 
 /// What a question says of itself.
@@ -46,9 +50,9 @@ impl RunService {
             failure_message: row.terminal().and(row.failure.message.as_deref()).map(redacted_text),
             lease: self.lease_of(row),
             last_seq: row.last_seq,
-            created_at: iso(row.created_at),
-            updated_at: iso(row.updated_at),
-            cancel_requested_at: row.cancel_at.map(iso),
+            created_at: iso_ms(row.created_at),
+            updated_at: iso_ms(row.updated_at),
+            cancel_requested_at: row.cancel_at.map(iso_ms),
         })
     }
 
@@ -60,13 +64,13 @@ impl RunService {
             runner_id: runner.clone(),
             attempt_id: attempt.clone().unwrap_or_default(),
             epoch: *epoch,
-            expires_at: iso(row.lease.until),
+            expires_at: iso_ms(row.lease.until),
         })
     }
 
     pub(crate) fn approval_shown(&self, row: ApprovalRow, timeout_ms: i64) -> Result<RunApproval, Error> {
         let question: Question = serde_json::from_str(row.question.get()).map_err(RpcError::internal)?;
-        let expires_at = question.expires_at.unwrap_or_else(|| iso(row.created_at + timeout_ms));
+        let expires_at = question.expires_at.unwrap_or_else(|| iso_ms(row.created_at + timeout_ms));
         Ok(RunApproval {
             approval_id: row.id,
             run_id: row.run_id,
@@ -79,7 +83,7 @@ impl RunService {
             decision: row.decision,
             payload: row.answer,
             by: row.answered_by,
-            created_at: iso(row.created_at),
+            created_at: iso_ms(row.created_at),
             expires_at: Some(expires_at),
         })
     }
@@ -100,7 +104,7 @@ impl RunService {
             log_ref: job.log_ref.clone(),
             phase: self.phase_of(job, run),
             idle_timeout_ms: job.idle_timeout_ms,
-            created_at: iso(job.created_at),
+            created_at: iso_ms(job.created_at),
             poll: RunnerJobPoll {
                 run: base.clone(),
                 command: format!("{base}/commands/{command}"),
@@ -147,11 +151,11 @@ pub(crate) fn command_record(facts: CommandFacts, whole: bool) -> Result<Command
         payload_hash: row.payload_hash,
         idempotency_key: row.key,
         target_command_id: row.target,
-        acknowledged_at: row.acknowledged_at.map(iso),
+        acknowledged_at: row.acknowledged_at.map(iso_ms),
         acknowledged_epoch: row.acknowledged_epoch,
-        created_at: iso(row.created_at),
-        updated_at: iso(row.updated_at),
-        cancel_requested_at: row.cancel_at.map(iso),
+        created_at: iso_ms(row.created_at),
+        updated_at: iso_ms(row.updated_at),
+        cancel_requested_at: row.cancel_at.map(iso_ms),
     })
 }
 
@@ -161,4 +165,34 @@ fn redacted(json: &RawValue) -> Result<Box<RawValue>, Error> {
 
 pub(crate) fn redacted_text(text: &str) -> String {
     crate::model::redact::redact_text(text).into_owned()
+}
+
+/// A page of events as everybody sees it: they were redacted before they were stored.
+pub(crate) fn events_shown(run_id: &str, page: PagedEvents) -> Result<RunEventPage, RpcError> {
+    let PagedEvents { events, last_seq, next_after_seq } = page;
+    let events = events.into_iter().map(|event| event_shown(run_id, event));
+    let events = events.collect::<Result<_, anyhow::Error>>().map_err(RpcError::internal)?;
+    Ok(RunEventPage { events, last_seq, next_after_seq, has_more: next_after_seq < last_seq })
+}
+
+fn event_shown(run_id: &str, event: PagedEvent) -> anyhow::Result<RunEvent> {
+    Ok(RunEvent {
+        event_id: event_id(run_id, event.seq),
+        run_id: run_id.to_owned(),
+        seq: event.seq,
+        kind: kind_of(&event.kind)?,
+        command_id: event.command_id,
+        attempt_id: event.attempt_id,
+        payload: RawValue::from_string(event.payload)?,
+        created_at: iso_ms(event.created_at),
+    })
+}
+
+pub(crate) fn kind_of(word: &str) -> sqlx::Result<RunEventType> {
+    let word: StrDeserializer<'_, ValueError> = word.into_deserializer();
+    RunEventType::deserialize(word).map_err(|error| sqlx::Error::Decode(error.into()))
+}
+
+pub(crate) fn kind_word(kind: RunEventType) -> String {
+    serde_json::to_value(kind).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -6,18 +6,10 @@ use kernel::{Ids, sha256_hex};
 
 const PREFIX: &str = "hsk_";
 const CHARACTERS: usize = 40;
-const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// `hsk_` and 40 characters, each as likely as any other.
 pub(super) fn new_token(ids: &Ids) -> String {
-    let mut token = PREFIX.to_owned();
-    while token.len() < PREFIX.len() + CHARACTERS {
-        // 248 is four times 62: what is above would make some characters more likely.
-        let usable = ids.bytes::<64>().into_iter().filter(|byte| *byte < 248);
-        let missing = PREFIX.len() + CHARACTERS - token.len();
-        token.extend(usable.take(missing).map(|byte| char::from(BASE62[usize::from(byte % 62)])));
-    }
-    token
+    format!("{PREFIX}{}", ids.base62::<CHARACTERS>())
 }
 
 /// What is stored of a token.

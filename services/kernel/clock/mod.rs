@@ -4,7 +4,7 @@ mod backoff;
 mod timestamp;
 
 pub use backoff::{Backoff, BackoffSchedule};
-pub use timestamp::{from_iso, iso};
+pub use timestamp::{from_iso, iso, iso_ms};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -38,6 +38,7 @@ CREATE INDEX run_of_tenant ON run (tenant, id);
 CREATE INDEX run_of_session ON run (session_id, id) WHERE session_id IS NOT NULL;
 CREATE INDEX run_active ON run (tenant) WHERE active = 1;
 CREATE INDEX run_due ON run (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX run_of_profile ON run (profile) WHERE ended_at IS NULL;
 CREATE INDEX run_ended ON run (ended_at) WHERE ended_at IS NOT NULL;
 
 -- A command; `seq` counts from 1 in its run.
@@ -156,7 +157,8 @@ CREATE TABLE run_session (
     expires_at BIGINT NOT NULL
 );
 CREATE INDEX run_session_of_tenant ON run_session (tenant, updated_at, id);
-CREATE INDEX run_session_expiring ON run_session (expires_at);
+CREATE INDEX run_session_expiring ON run_session (expires_at) WHERE storage_kind = 'pvc';
+CREATE INDEX run_session_removing ON run_session (id) WHERE storage_kind = 'evicted' AND storage_removed = 0;
 
 -- How far each reader has read.
 CREATE TABLE run_session_reader (

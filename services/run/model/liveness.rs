@@ -2,7 +2,7 @@
 
 use super::result::ResultFacts;
 use super::run::{CommandRow, RunRow};
-use kernel::iso;
+use kernel::iso_ms;
 use proto_schemas::requests::run::{
     CommandState, Liveness, LivenessLease, LivenessPhase, RecoveryAction,
 };
@@ -31,12 +31,12 @@ pub(crate) fn liveness(trace: &EventTrace, facts: &ResultFacts<'_>) -> Liveness 
         phase,
         active: phase != LivenessPhase::Terminal,
         last_seq: run.last_seq,
-        last_event_at: trace.last_event_at.map(iso),
+        last_event_at: trace.last_event_at.map(iso_ms),
         last_event_age_ms: trace.last_event_at.map(|at| (now - at).max(0)),
-        last_command_activity: activity.map(iso),
+        last_command_activity: activity.map(iso_ms),
         lease: lease.map(|runner| LivenessLease {
             runner_id: runner.clone(),
-            expires_at: iso(run.lease.until),
+            expires_at: iso_ms(run.lease.until),
             expired: !run.lease.is_live(now, facts.started_at),
         }),
         heartbeat_age_ms: run.lease.heartbeat_at.map(|at| (now - at).max(0)),

@@ -2,16 +2,13 @@
 
 use super::fixed::{RunFixed, workspace_of};
 use crate::error::Error;
+use crate::known_profiles::{EXAMPLE, NAMESPACE, secret_name};
+use crate::profiles::check_slug;
 use crate::settings::{MAX_TIMEOUT_MS, MIN_TIMEOUT_MS, Settings, TenantSettings};
 use proto_schemas::requests::run::{
     Create, ExecutionPolicy, PolicyDraft, ProviderCredential, SecretRef, SecretScope,
 };
 use serde_json::value::RawValue;
-
-/// Profiles that every server has, with a credential of their own each.
-pub(crate) const BUILT_IN: [&str; 4] = ["codex", "deepseek", "minimax-m3", "dsflash-go"];
-/// The one that needs none: it reaches no provider.
-pub(crate) const EXAMPLE: &str = "example";
 
 const DEFAULT_TIMEOUT_MS: i64 = 1_800_000;
 const SECRET_KEYS: [&str; 2] = ["auth.json", "config.toml"];
@@ -38,7 +35,7 @@ pub(crate) fn check_run(
     }
     check_slug(&draft.backend_profile)?;
     let policy = draft.execution_policy.clone().unwrap_or_default();
-    let policy = check_policy(settings, tenant, &draft.backend_profile, policy, has_secret)?;
+    let policy = check_policy(tenant, &draft.backend_profile, policy, has_secret)?;
     check_workspace(settings, &draft.tenant_id, &draft.workspace_ref)?;
     Ok(RunFixed {
         project_id: draft.project_id.clone(),
@@ -52,37 +49,11 @@ pub(crate) fn check_run(
     })
 }
 
-/// A lower-case name of at most 63 characters.
-pub(crate) fn check_slug(profile: &str) -> Result<(), Error> {
-    let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    let begins = profile.starts_with(|first: char| first.is_ascii_lowercase());
-    match begins && profile.len() <= 63 && profile.bytes().all(allowed) {
-        true => Ok(()),
-        false => Err(Error::Invalid(
-            "backendProfile must begin with a-z and have at most 63 characters of a-z, 0-9 and '-'".to_owned(),
-        )),
-    }
-}
-
-/// Refuses a profile that nobody could work with: it has no credential, and no other one stands in for it.
-pub(crate) fn check_profile(profile: &str, has_secret: impl Fn(&str) -> bool) -> Result<(), Error> {
-    match profile == EXAMPLE || has_secret(profile) {
-        true => Ok(()),
-        false => Err(no_credential(profile)),
-    }
-}
-
 fn no_credential(profile: &str) -> Error {
     Error::SecretUnavailable(format!("profile {profile} has no matching provider credential"))
 }
 
-/// The name of the secret with the credential of a profile.
-pub(crate) fn secret_name(namespace: &str, profile: &str) -> String {
-    format!("{namespace}-provider-{profile}")
-}
-
 fn check_policy(
-    settings: &Settings,
     tenant: &TenantSettings,
     profile: &str,
     draft: PolicyDraft,
@@ -108,7 +79,7 @@ fn check_policy(
     if network > tenant.network {
         return widened("network");
     }
-    let scope = check_secrets(settings, profile, draft.secret_scope.unwrap_or_default(), has_secret)?;
+    let scope = check_secrets(profile, draft.secret_scope.unwrap_or_default(), has_secret)?;
     Ok(ExecutionPolicy {
         sandbox,
         approval: draft.approval.unwrap_or_default(),
@@ -120,7 +91,6 @@ fn check_policy(
 
 /// Only by their references: no value is read here.
 fn check_secrets(
-    settings: &Settings,
     profile: &str,
     draft: SecretScope,
     has_secret: impl Fn(&str) -> bool,
@@ -135,14 +105,14 @@ fn check_secrets(
     if tools.iter().any(|tool| !TOOLS.contains(&tool.tool.as_str())) {
         return denied("a tool must be github or unidesk-ssh");
     }
-    if tools.iter().any(|tool| !tool.secret_ref.name.starts_with(&format!("{}-tool-", settings.namespace))) {
+    if tools.iter().any(|tool| !tool.secret_ref.name.starts_with(&format!("{NAMESPACE}-tool-"))) {
         return denied("a tool credential must be a secret for tools of this server");
     }
-    let own = secret_name(&settings.namespace, profile);
+    let own = secret_name(profile);
     let given = draft.provider_credentials;
     for credential in given.iter().flatten() {
         let secret = &credential.secret_ref;
-        let namespace = secret.namespace.as_ref().is_none_or(|namespace| *namespace == settings.namespace);
+        let namespace = secret.namespace.as_ref().is_none_or(|namespace| namespace == NAMESPACE);
         if profile == EXAMPLE || credential.profile != profile || secret.name != own || !namespace {
             return denied("a provider credential must be that of backendProfile");
         }
@@ -160,7 +130,7 @@ fn check_secrets(
             profile: profile.to_owned(),
             secret_ref: SecretRef {
                 name: own,
-                namespace: Some(settings.namespace.clone()),
+                namespace: Some(NAMESPACE.to_owned()),
                 keys: Some(vec!["auth.json".to_owned()]),
             },
         }],

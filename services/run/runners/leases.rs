@@ -7,7 +7,7 @@ use crate::model::call::{CancelFlags, LeaseAnswer, Operation, Report, RunAnswer}
 use crate::model::decide::DEFAULT_LEASE_MS;
 use crate::runs::{printable, unexpected};
 use crate::shown::redacted_text;
-use kernel::{Caller, iso};
+use kernel::{Caller, iso_ms};
 use proto_schemas::requests::run::{GotRun, RunLease};
 use proto_schemas::requests::runner::{Claim, ClaimedRun, Heartbeat, RenewedRunLease, SetRunStatus};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl RunService {
         let answer = self.change(&access, &run_id, claim).await?;
         let RunAnswer::Claimed { epoch, until, recovered } = answer else { return Err(unexpected()) };
         let run = self.visible_run(&access, &run_id).await?;
-        let lease = RunLease { runner_id, attempt_id, epoch, expires_at: iso(until) };
+        let lease = RunLease { runner_id, attempt_id, epoch, expires_at: iso_ms(until) };
         Ok(ClaimedRun { run: self.run_record(&run)?, lease, recovered })
     }
 
@@ -54,7 +54,7 @@ impl RunService {
         };
         let CancelFlags { scope, command_ids } = cancel;
         Ok(RenewedRunLease {
-            lease: Some(RunLease { runner_id, attempt_id: attempt, epoch, expires_at: iso(until) }),
+            lease: Some(RunLease { runner_id, attempt_id: attempt, epoch, expires_at: iso_ms(until) }),
             released: None,
             pending_commands: None,
             cancel_requested: scope.is_some(),

@@ -8,7 +8,7 @@ use crate::model::call::Operation;
 use crate::model::decide::DEFAULT_LEASE_MS;
 use crate::runs::printable;
 use crate::store::NewRunnerRow;
-use kernel::{Caller, Payer, RpcError, iso};
+use kernel::{Caller, Payer, RpcError, iso_ms};
 use proto_schemas::requests::runner::{Register, RegisteredRunner, RunnerPlacement};
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl RunService {
         self.change(&access, &run_id, operation).await?;
         Ok(RegisteredRunner {
             runner_id,
-            registered_at: iso(now),
+            registered_at: iso_ms(now),
             heartbeat_interval_ms: DEFAULT_LEASE_MS / 3,
         })
     }

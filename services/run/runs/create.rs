@@ -17,8 +17,9 @@ impl RunService {
         let access = self.access(&caller)?;
         printable("projectId", &params.project_id)?;
         access.may_create_for(&params.tenant_id, &self.settings)?;
-        let configured = self.configured_profiles().await?;
-        let fixed = check_run(&self.settings, &params, |profile| configured.contains(profile))?;
+        let configured = self.secrets.list().await?;
+        let has_secret = |profile: &str| configured.iter().any(|known| known == profile);
+        let fixed = check_run(&self.settings, &params, has_secret)?;
         self.check_workspace(&fixed).await?;
 
         let key = params.idempotency_key.clone();

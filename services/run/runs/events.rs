@@ -2,7 +2,7 @@
 
 use crate::RunService;
 use crate::error::Error;
-use crate::store::EventsWanted;
+use crate::shown::events_shown;
 use kernel::{Caller, PageLimit};
 use proto_schemas::requests::run::{Events, RunEventPage};
 use std::sync::Arc;
@@ -12,12 +12,8 @@ pub(crate) const EVENTS_PAGE: PageLimit = PageLimit { default: 100, most: 500 };
 impl RunService {
     pub(crate) async fn events(self: Arc<Self>, caller: Caller, params: Events) -> Result<RunEventPage, Error> {
         let run = self.run_of(&caller, &params.run_id).await?;
-        let wanted = EventsWanted {
-            run_id: &run.row.id,
-            after_seq: params.after_seq.unwrap_or(0),
-            limit: EVENTS_PAGE.of(params.limit)?,
-            kinds: None,
-        };
-        Ok(self.store.events_page(&wanted, run.row.last_seq).await?)
+        let (after, limit) = (params.after_seq.unwrap_or(0), EVENTS_PAGE.of(params.limit)?);
+        let page = self.store.events_page(&run.row.id, after, limit, &[]).await?;
+        Ok(events_shown(&run.row.id, page)?)
     }
 }

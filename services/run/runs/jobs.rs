@@ -6,7 +6,8 @@ use crate::RunService;
 use crate::error::Error;
 use crate::ids::new_id;
 use crate::model::call::{NewJob, Operation, RunAnswer, StorageCheck};
-use kernel::{Caller, RpcError, sha256_hex};
+use crate::tokens::{hash_of, shown_part};
+use kernel::{Caller, RpcError};
 use proto_schemas::requests::run::{
     CreatedRunnerJob, GotRunnerJob, LauncherKind, RunnerJobCreate, RunnerJobGet, RunnerJobList, RunnerJobs,
 };
@@ -53,10 +54,10 @@ impl RunService {
             env: serde_json::to_string(&env).map_err(RpcError::internal)?,
             idle_timeout_ms: params.idle_timeout_ms.unwrap_or(DEFAULT_IDLE_MS),
             log_ref: new_id(&self.ids, "log", now),
-            token_hash: sha256_hex(&token),
-            token_prefix: token.chars().take(crate::tokens::PREFIX_CHARACTERS).collect(),
+            token_hash: hash_of(&token),
+            token_prefix: shown_part(&token),
             storage: match &run.row.session {
-                Some(session) if !self.storage.exists(session).await => StorageCheck::Missing,
+                Some(session) if !self.storage.exists(session).await.unwrap_or(false) => StorageCheck::Missing,
                 _ => StorageCheck::Present,
             },
             session_bytes: i64::try_from(self.settings.session_bytes).unwrap_or(i64::MAX),

@@ -3,14 +3,15 @@
 use crate::RunService;
 use crate::error::Error;
 use crate::model::result::{FoldedEvent, ResultFacts, ResultFold};
-use crate::store::{CommandFacts, EventsWanted, RunFacts, kind_of};
+use crate::shown::kind_of;
+use crate::store::{CommandFacts, RunFacts};
 use kernel::Caller;
 use proto_schemas::requests::run::{CommandResult, Liveness, RunResult};
 use std::sync::Arc;
 
-/// Events of one page, and the most pages that are read for one result.
+/// Events of one page, and the most that are read for one result.
 const PAGE: i64 = 500;
-const MOST_PAGES: i64 = 200;
+const MOST_EVENTS: i64 = 100_000;
 
 impl RunService {
     pub(crate) async fn result(
@@ -47,13 +48,10 @@ impl RunService {
         let scope = command.map(|command| command.row.id.as_str());
         let mut fold = ResultFold::new(scope);
         let mut after_seq = 0;
-        let mut capped = true;
-        for _ in 0..MOST_PAGES {
-            let wanted = EventsWanted { run_id: &run.row.id, after_seq, limit: PAGE, kinds: None };
-            let rows = self.store.event_rows(&wanted, PAGE).await?;
-            let whole = rows.len() == usize::try_from(PAGE).unwrap_or(usize::MAX);
-            for row in &rows {
-                after_seq = row.seq;
+        loop {
+            let limit = PAGE.min(MOST_EVENTS - after_seq);
+            let page = self.store.events_page(&run.row.id, after_seq, limit, &[]).await?;
+            for row in &page.events {
                 fold.push(&FoldedEvent {
                     seq: row.seq,
                     kind: kind_of(&row.kind)?,
@@ -63,8 +61,8 @@ impl RunService {
                     created_at: row.created_at,
                 });
             }
-            if !whole {
-                capped = false;
+            after_seq = page.next_after_seq;
+            if after_seq >= page.last_seq || after_seq >= MOST_EVENTS {
                 break;
             }
             // Others have their turn between two pages.
@@ -80,7 +78,7 @@ impl RunService {
         let facts = ResultFacts {
             run: &run.row,
             command: command.as_ref().map(|command| &command.row),
-            events_capped: capped && after_seq < run.row.last_seq,
+            events_capped: after_seq >= MOST_EVENTS && after_seq < run.row.last_seq,
             next_after_seq: after_seq,
             now,
             started_at: self.started_at,

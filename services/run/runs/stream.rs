@@ -3,7 +3,7 @@
 use crate::RunService;
 use crate::error::Error;
 use crate::model::run::RunRow;
-use crate::store::EventsWanted;
+use crate::shown::{events_shown, kind_word};
 use crate::watching::RunWatch;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
@@ -78,9 +78,9 @@ impl EventTail {
             return None;
         }
         loop {
-            let wanted = EventsWanted { run_id: &self.row.id, after_seq: self.after, limit: PAGE, kinds: None };
             // A store that is away for a moment ends the stream: the client resumes where it was.
-            let page = self.run.store.events_page(&wanted, 0).await.ok()?;
+            let page = self.run.store.events_page(&self.row.id, self.after, PAGE, &[]).await.ok()?;
+            let page = events_shown(&self.row.id, page).ok()?;
             if let Some(last) = page.events.last() {
                 self.after = last.seq;
                 self.ended = page.events.iter().any(ends_run);
@@ -123,7 +123,7 @@ fn written(events: &[RunEvent]) -> Bytes {
     let mut text = String::new();
     for event in events {
         let data = serde_json::to_string(event).unwrap_or_default();
-        let kind = crate::store::kind_word(event.kind);
+        let kind = kind_word(event.kind);
         // JSON has no line breaks but in strings, where they are escaped.
         let _ = write!(text, "id: {}\nevent: {kind}\ndata: {data}\n\n", event.seq);
     }

@@ -3,7 +3,7 @@
 use super::printable;
 use crate::RunService;
 use crate::error::Error;
-use crate::store::EventsWanted;
+use crate::shown::events_shown;
 use kernel::{Aid, Audience, Caller, Event};
 use parking_lot::Mutex;
 use proto_schemas::requests::run::{Subscribe, SubscribedRun, Unsubscribe, UnsubscribedRun};
@@ -118,8 +118,8 @@ impl RunService {
         let to = Audience::Connection { aid: key.aid.clone(), connection: key.connection };
         let mut missed = 0;
         loop {
-            let wanted = EventsWanted { run_id: &key.run, after_seq: after, limit: PAGE, kinds: None };
-            let page = self.store.events_page(&wanted, 0).await;
+            let page = self.store.events_page(&key.run, after, PAGE, &[]).await;
+            let page = page.map_err(kernel::RpcError::from).and_then(|page| events_shown(&key.run, page));
             let page = match page {
                 Ok(page) => page,
                 Err(error) => {

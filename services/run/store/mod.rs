@@ -1,21 +1,32 @@
 //! Every SQL statement of runs.
 
-mod events;
+mod events_page;
 pub(crate) mod keeping;
 mod load;
 mod maintenance;
+mod profiles;
 mod read;
 mod row;
+mod sessions;
+mod tokens;
 mod wanted;
 mod write;
 
-pub(crate) use events::{EventsWanted, kind_of, kind_word};
+pub(crate) use events_page::{PagedEvent, PagedEvents};
+pub(crate) use profiles::{ProfileRow, WrittenProfile};
 pub(crate) use read::{CommandFacts, NewRunnerRow, RunFacts};
-pub(crate) use row::StoredEvent;
+pub(crate) use sessions::{ListedSessions, NewSession, ReportedStorage, SessionView};
+#[cfg(test)]
+pub(crate) use tokens::TokenRun;
+pub(crate) use tokens::{NewToken, TokenFacts};
 pub(crate) use wanted::LoadWanted;
 
 use kernel::{Account, Db, Engine};
+use sqlx::migrate::Migrator;
 use sqlx::{Any, Transaction};
+
+/// The tables of runs.
+pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 
 #[derive(Clone)]
 pub(crate) struct Store {

@@ -313,17 +313,6 @@ impl<'a> WrittenEvent<'a> {
     }
 }
 
-/// An event as it is read.
-#[derive(sqlx::FromRow)]
-pub(crate) struct StoredEvent {
-    pub seq: i64,
-    pub kind: String,
-    pub command_id: Option<String>,
-    pub attempt_id: Option<String>,
-    pub payload: String,
-    pub created_at: i64,
-}
-
 pub(super) const APPROVAL: [Column; 11] = [
     ("run_id", "TEXT"),
     ("approval_id", "TEXT"),

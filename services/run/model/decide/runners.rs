@@ -4,7 +4,7 @@ use super::RunWork;
 use crate::error::{Error, LeaseConflict};
 use crate::model::call::{CancelFlags, Holder, LeaseAnswer, RunAnswer, lease_conflict};
 use crate::model::run::{CommandRow, LeaseState, RunRow};
-use kernel::iso;
+use kernel::iso_ms;
 use proto_schemas::requests::run::{RunEventType, RunStatus};
 use proto_schemas::requests::runner::CancelScope;
 use serde_json::json;
@@ -117,7 +117,7 @@ fn conflict(row: &RunRow, now: i64, started_at: i64) -> Error {
     lease_conflict(LeaseConflict {
         owner: lease.runner.clone().filter(|_| !lease.released),
         attempt: lease.attempt.clone().filter(|_| !lease.released),
-        expires_at: live.then(|| iso(ends_at)),
+        expires_at: live.then(|| iso_ms(ends_at)),
         retry_after_ms: if live { (ends_at - now).clamp(0, lease.length_ms) } else { 0 },
     })
 }

@@ -1,0 +1,33 @@
+//! `profile.get`: read a profile.
+
+use super::record::record;
+use super::check_slug;
+use crate::known_profiles::is_builtin;
+use crate::RunService;
+use crate::access::Access;
+use crate::error::Error;
+use kernel::Caller;
+use proto_schemas::requests::profile::{Get, GotProfile, ProviderProfile};
+use std::sync::Arc;
+
+impl RunService {
+    pub(crate) async fn profile_get(
+        self: Arc<Self>,
+        caller: Caller,
+        Get { profile }: Get,
+    ) -> Result<GotProfile, Error> {
+        Access::of(&caller, &self.settings)?;
+        check_slug(&profile)?;
+        Ok(GotProfile { profile: self.profile(&profile).await? })
+    }
+
+    /// One that is neither built in nor has a credential does not exist.
+    pub(super) async fn profile(&self, profile: &str) -> Result<ProviderProfile, Error> {
+        let has_credential = self.has_credential(profile).await?;
+        if !has_credential && !is_builtin(profile) {
+            return Err(Error::NotFound(format!("profile {profile}")));
+        }
+        let row = self.store.profile(profile).await?;
+        Ok(record(profile, &self.settings.namespace, has_credential, row))
+    }
+}

@@ -1,0 +1,44 @@
+//! A profile as it is shown: its credential never is.
+
+use crate::known_profiles::{is_builtin, kind_of, needs_credential, secret_name};
+use crate::secrets::{AUTH_JSON, CONFIG_TOML};
+use crate::store::ProfileRow;
+use kernel::iso_ms;
+use proto_schemas::requests::profile::ProviderProfile;
+use proto_schemas::requests::run::SecretRef;
+
+/// What is known of a credential is shown while the credential is there.
+pub(super) fn record(
+    profile: &str,
+    namespace: &str,
+    has_credential: bool,
+    row: Option<ProfileRow>,
+) -> ProviderProfile {
+    let row = row.filter(|_| has_credential);
+    let secret_ref = needs_credential(profile).then(|| SecretRef {
+        name: secret_name(profile),
+        namespace: Some(namespace.to_owned()),
+        keys: Some(match &row {
+            Some(row) => row.secret_keys.split_whitespace().map(str::to_owned).collect(),
+            None => vec![AUTH_JSON.to_owned(), CONFIG_TOML.to_owned()],
+        }),
+    });
+    let missing = || "secret-unavailable".to_owned();
+    let (version, at) = (row.as_ref().map(|row| row.version), row.as_ref().map(|row| row.updated_at));
+    let (hash_suffix, base_url, model) =
+        row.map(|row| (Some(row.hash_suffix), row.base_url, row.model)).unwrap_or_default();
+    ProviderProfile {
+        profile: profile.to_owned(),
+        backend_kind: kind_of(profile).to_owned(),
+        builtin: is_builtin(profile),
+        configured: has_credential,
+        failure_kind: (!has_credential).then(missing),
+        secret_ref,
+        resource_version: version,
+        hash_suffix,
+        base_url,
+        model,
+        updated_at: at.map(iso_ms),
+        last_validation: None,
+    }
+}

@@ -1,0 +1,73 @@
+//! `session.trace` and `session.output`: the log of a run of a session, or what the run has said and printed.
+
+use crate::RunService;
+use crate::error::Error;
+use crate::ids::event_id;
+use crate::store::{PagedEvent, PagedEvents};
+use kernel::{Caller, RpcError, iso_ms};
+use proto_schemas::requests::run::{RunEvent, RunEventPage, RunEventType};
+use proto_schemas::requests::session::{Output, Trace};
+use serde::Deserialize as _;
+use serde::de::IntoDeserializer as _;
+use serde::de::value::{Error as ValueError, StrDeserializer};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+const DEFAULT_LIMIT: i64 = 100;
+const MOST: i64 = 500;
+const OUTPUT: [RunEventType; 4] = [
+    RunEventType::AssistantMessage,
+    RunEventType::CommandOutput,
+    RunEventType::Error,
+    RunEventType::TerminalStatus,
+];
+
+impl RunService {
+    pub(crate) async fn session_trace(
+        self: Arc<Self>,
+        caller: Caller,
+        params: Trace,
+    ) -> Result<RunEventPage, Error> {
+        self.session_events(&caller, params, &[]).await
+    }
+
+    pub(crate) async fn session_output(
+        self: Arc<Self>,
+        caller: Caller,
+        params: Output,
+    ) -> Result<RunEventPage, Error> {
+        let Output { session_id, run_id, after_seq, limit } = params;
+        self.session_events(&caller, Trace { session_id, run_id, after_seq, limit }, &OUTPUT).await
+    }
+
+    async fn session_events(
+        &self,
+        caller: &Caller,
+        params: Trace,
+        kinds: &[RunEventType],
+    ) -> Result<RunEventPage, Error> {
+        let (after, limit) = (params.after_seq.unwrap_or(0), params.limit.unwrap_or(DEFAULT_LIMIT));
+        if after < 0 {
+            return Err(Error::Invalid("afterSeq must be at least 0".to_owned()));
+        }
+        if !(1..=MOST).contains(&limit) {
+            return Err(Error::Invalid(format!("limit must be between 1 and {MOST}")));
+        }
+        let session = self.visible_session(caller, &params.session_id, "").await?;
+        let run = match params.run_id {
+            Some(run) if self.store.is_run_of_session(&run, &session.id).await? => Some(run),
+            Some(run) => return Err(Error::NotFound(format!("run {run} of session {}", session.id))),
+            None => session.active_run.or(session.last_run),
+        };
+        let Some(run) = run else {
+            return Ok(RunEventPage {
+                events: Vec::new(),
+                last_seq: 0,
+                next_after_seq: after,
+                has_more: false,
+            });
+        };
+        let page = self.store.events_page(&run, after, limit, kinds).await?;
+        Ok(events_shown(&run, page)?)
+    }
+}

@@ -1,0 +1,20 @@
+//! `session.get`: read a session.
+
+use super::record::{reader_of, record};
+use crate::RunService;
+use crate::error::Error;
+use kernel::Caller;
+use proto_schemas::requests::session::{Get, GotRunSession};
+use std::sync::Arc;
+
+impl RunService {
+    pub(crate) async fn session_get(
+        self: Arc<Self>,
+        caller: Caller,
+        params: Get,
+    ) -> Result<GotRunSession, Error> {
+        let reader = reader_of(params.reader_id)?;
+        let session = self.visible_session(&caller, &params.session_id, &reader).await?;
+        Ok(GotRunSession { session: record(session) })
+    }
+}

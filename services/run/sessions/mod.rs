@@ -1,0 +1,29 @@
+//! Sessions: conversations over several runs, and the storage that those share.
+
+mod collect;
+mod control;
+mod create;
+mod events;
+mod get;
+mod list;
+mod paging;
+mod read;
+mod record;
+mod storage;
+
+use crate::RunService;
+use kernel::Rpc;
+
+pub(crate) fn methods(rpc: Rpc<RunService>) -> Rpc<RunService> {
+    rpc.method(RunService::session_create)
+        .method(RunService::session_list)
+        .method(RunService::session_get)
+        .method(RunService::session_trace)
+        .method(RunService::session_output)
+        .method(RunService::session_read)
+        .method(RunService::session_control)
+        .method(RunService::session_storage)
+        .method(RunService::session_delete_storage)
+        .method(RunService::session_refresh_storage)
+        .method(RunService::session_collect_storage)
+}

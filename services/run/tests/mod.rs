@@ -1,0 +1,1 @@
+//! The service alone, through its methods.
