@@ -21,6 +21,7 @@ pub(crate) fn rows() -> Vec<ServiceRow> {
         service_message::row(),
         service_search::row(),
         service_task::row(),
+        service_run::row(),
     ]
 }
 
