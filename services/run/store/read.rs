@@ -83,6 +83,11 @@ impl Store {
         self.commands(&condition, &[run], limit).await
     }
 
+    /// Commands of a run, the newest first.
+    pub async fn commands_before(&self, run: &str, seq: i64, limit: i64) -> sqlx::Result<Vec<CommandFacts>> {
+        self.commands(&format!("run_id = $1 AND seq < {seq} ORDER BY seq DESC"), &[run], limit).await
+    }
+
     async fn commands(
         &self,
         condition: &str,
