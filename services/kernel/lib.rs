@@ -35,7 +35,7 @@ mod world;
 
 pub use account::{
     Account, AccountChange, AccountFull, AccountShare, ChangedLimits, Charge, ChargeError, HeldNow, Keeping,
-    Kept, KeptSums, KeptTable, Payer, ShareLimits,
+    Kept, KeptRow, KeptSums, KeptTable, Payer, ShareLimits,
 };
 pub use account_totals::{AccountSettings, Accounts};
 pub use agent_removal::{AgentRemover, RemoveAgent};
