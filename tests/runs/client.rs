@@ -55,8 +55,9 @@ impl TestManager {
     }
 
     /// After the server was started again its ports are others.
-    pub fn dial_again(&mut self) {
-        self.http = Arc::new(TestHttp::new(&self.server));
+    pub fn dial_again(&self) {
+        *self.http.to.lock().expect("nobody panics with it") = address(&self.server);
+        self.http.idle.lock().expect("nobody panics with it").clear();
     }
 
     /// A back end of a tenant that no other test has.
@@ -83,9 +84,13 @@ impl TestManager {
     }
 }
 
+fn address(server: &TestServer) -> SocketAddr {
+    (server.host(), server.plain_port).into()
+}
+
 /// Connections to one server, which are used again.
 struct TestHttp {
-    to: SocketAddr,
+    to: Mutex<SocketAddr>,
     from: Ipv4Addr,
     host: String,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
@@ -97,7 +102,7 @@ impl TestHttp {
         let random = u32::from_str_radix(&random_hex(4), 16).expect("it is hexadecimal");
         let [_, a, b, c] = random.to_be_bytes();
         TestHttp {
-            to: (server.host(), server.plain_port).into(),
+            to: Mutex::new(address(server)),
             // Limits before the token is known count by address.
             from: Ipv4Addr::new(127, a % 15 + 1, b, c.clamp(2, 250)),
             host: format!("gateway.{}", server.issuer),
@@ -109,7 +114,8 @@ impl TestHttp {
     async fn dial(&self) -> Result<SendRequest<Full<Bytes>>, String> {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.bind((self.from, 0).into()).expect("an address of the loopback network");
-        let stream = socket.connect(self.to).await.map_err(|error| error.to_string())?;
+        let to = *self.to.lock().expect("nobody panics with it");
+        let stream = socket.connect(to).await.map_err(|error| error.to_string())?;
         stream.set_nodelay(true).expect("an option");
         let (sender, connection) =
             handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
