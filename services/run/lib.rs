@@ -65,10 +65,15 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
     let maintenance = task("maintenance", |service| Box::pin(async move { service.maintain().await }));
     let collection = task("collection", |service| Box::pin(async move { service.collect_storage_always().await }));
     let accounts = service.store.account.task(world);
-    let routes = routes::routes(service.clone());
-    let removal = AgentRemoval::nothing_kept("runs belong to tenants, for which agents only act");
-    let run = Service::new(&["run", "runner", "session", "profile"], rpc(service), removal).with_routes(routes);
+    let run = crate::service(service.clone());
     Ok(run.with_task(sweep).with_task(maintenance).with_task(collection).with_task(accounts))
+}
+
+/// What it answers.
+fn service(run: Arc<RunService>) -> Service {
+    let routes = routes::routes(run.clone());
+    let removal = AgentRemoval::nothing_kept("runs belong to tenants, for which agents only act");
+    Service::new(&["run", "runner", "session", "profile"], rpc(run), removal).with_routes(routes)
 }
 
 fn rpc(service: Arc<RunService>) -> Methods {

@@ -2,6 +2,7 @@
 
 use crate::RunService;
 use crate::known_profiles::{BUILT_IN, needs_credential, secret_name};
+use crate::runs::watch_events;
 use crate::settings::Settings;
 use axum::Router;
 use axum::extract::State;
@@ -29,7 +30,8 @@ pub(crate) fn routes(run: Arc<RunService>) -> Router {
         .route("/api/v1/health", get(readiness))
         .route("/api/v1/health/live", get(live))
         .route("/api/v1/health/readiness", get(readiness))
-        .with_state(Arc::new(Health { run, last: Mutex::default() }))
+        .with_state(Arc::new(Health { run: run.clone(), last: Mutex::default() }))
+        .merge(Router::new().route("/api/v1/runs/{runId}/events", get(watch_events)).with_state(run))
 }
 
 struct Health {
@@ -123,8 +125,10 @@ impl RunService {
         };
         let configured: BTreeSet<String> = secrets.unwrap_or_default().into_iter().collect();
         let with_secret = BUILT_IN.iter().filter(|profile| needs_credential(profile));
-        let refs = with_secret
-            .map(|profile| SecretHealth { name: secret_name(profile), present: configured.contains(*profile) });
+        let refs = with_secret.map(|profile| SecretHealth {
+            name: secret_name(profile),
+            present: configured.contains(*profile),
+        });
         HealthReport {
             service_id: SERVICE_ID,
             ready: message.is_none(),

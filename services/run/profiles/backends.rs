@@ -1,10 +1,10 @@
 //! `run.backends`: what can work on runs.
 
 use super::list::profiles;
-use crate::known_profiles::{PROCESS_JSONL, is_builtin, kind_of};
 use crate::RunService;
 use crate::access::Access;
 use crate::error::Error;
+use crate::known_profiles::{PROCESS_JSONL, is_builtin, kind_of};
 use kernel::Caller;
 use proto_schemas::requests::run::{BackendList, Backends, RunBackend};
 use std::sync::Arc;

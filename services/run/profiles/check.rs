@@ -1,8 +1,8 @@
 //! Whether a profile can be used.
 
-use crate::known_profiles::{is_slug, needs_credential};
 use crate::RunService;
 use crate::error::Error;
+use crate::known_profiles::{is_slug, needs_credential};
 
 pub(crate) fn check_slug(profile: &str) -> Result<(), Error> {
     match is_slug(profile) {

@@ -1,10 +1,10 @@
 //! `profile.delete`: remove the credential of a profile.
 
-use super::record::record;
 use super::check_slug;
-use crate::known_profiles::needs_credential;
+use super::record::record;
 use crate::RunService;
 use crate::error::Error;
+use crate::known_profiles::needs_credential;
 use kernel::Caller;
 use proto_schemas::requests::profile::{Delete, GotProfile};
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! `profile.get`: read a profile.
 
-use super::record::record;
 use super::check_slug;
-use crate::known_profiles::is_builtin;
+use super::record::record;
 use crate::RunService;
 use crate::access::Access;
 use crate::error::Error;
+use crate::known_profiles::is_builtin;
 use kernel::Caller;
 use proto_schemas::requests::profile::{Get, GotProfile, ProviderProfile};
 use std::sync::Arc;

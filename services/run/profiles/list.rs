@@ -1,10 +1,10 @@
 //! `profile.list`: all profiles.
 
 use super::record::record;
-use crate::known_profiles::{BUILT_IN, needs_credential};
 use crate::RunService;
 use crate::access::Access;
 use crate::error::Error;
+use crate::known_profiles::{BUILT_IN, needs_credential};
 use kernel::Caller;
 use proto_schemas::requests::profile::{List, ProfileList};
 use std::collections::{BTreeMap, BTreeSet};

@@ -13,6 +13,7 @@ pub(crate) use check::check_slug;
 use crate::RunService;
 use kernel::Rpc;
 
+/// Adds the methods of profiles.
 pub(crate) fn methods(rpc: Rpc<RunService>) -> Rpc<RunService> {
     rpc.method(RunService::backends)
         .method(RunService::profile_list)

@@ -1,9 +1,9 @@
 //! `profile.set_credential`: store the credential of a profile.
 
 use super::check_slug;
-use crate::known_profiles::needs_credential;
 use crate::RunService;
 use crate::error::Error;
+use crate::known_profiles::needs_credential;
 use crate::secrets::{AUTH_JSON, CONFIG_TOML};
 use crate::store::WrittenProfile;
 use axum::http::Uri;
@@ -114,19 +114,25 @@ mod tests {
 
     #[test]
     fn a_credential_becomes_keys_and_the_end_of_a_hash() {
-        let checked = check(SetCredential {
-            base_url: Some("https://api.example.com/v1".to_owned()),
-            ..with_key()
-        })
-        .unwrap();
-        assert_eq!(checked.keys, BTreeMap::from([(AUTH_JSON, r#"{"OPENAI_API_KEY":"a-\"key\""}"#.to_owned())]));
+        let checked =
+            check(SetCredential { base_url: Some("https://api.example.com/v1".to_owned()), ..with_key() })
+                .unwrap();
+        assert_eq!(
+            checked.keys,
+            BTreeMap::from([(AUTH_JSON, r#"{"OPENAI_API_KEY":"a-\"key\""}"#.to_owned())])
+        );
         assert!(sha256_hex("a-\"key\"").ends_with(&checked.hash_suffix) && checked.hash_suffix.len() == 8);
 
-        let auth = Some(r#"{"tokens":{}}"#.to_owned());
+        let auth = r#"{"tokens":{}}"#;
         let config = Some("model = \"x\"".to_owned());
-        let file = SetCredential { api_key: None, auth_json: auth.clone(), config_toml: config, ..with_key() };
+        let file = SetCredential {
+            api_key: None,
+            auth_json: Some(auth.to_owned()),
+            config_toml: config,
+            ..with_key()
+        };
         let checked = check(file).unwrap();
-        assert_eq!((checked.keys[AUTH_JSON].clone(), checked.keys.len()), (auth.unwrap(), 2));
+        assert_eq!((checked.keys[AUTH_JSON].as_str(), checked.keys.len()), (auth, 2));
     }
 
     #[test]

@@ -128,7 +128,10 @@ mod tests {
         assert_eq!(fs::read_to_string(folder.join(AUTH_JSON)).unwrap(), "{\"a\":1}");
 
         secrets.remove("codex").unwrap();
-        assert_eq!((secrets.has("codex").unwrap(), secrets.list().unwrap()), (false, vec!["my-own".to_owned()]));
+        assert_eq!(
+            (secrets.has("codex").unwrap(), secrets.list().unwrap()),
+            (false, vec!["my-own".to_owned()])
+        );
         for bad in ["", "..", "../x", "a/b", "A", "-a", &"a".repeat(64)] {
             assert!(matches!(secrets.put(bad, &both), Err(SecretError::Name(_))), "{bad}");
             assert!(matches!(secrets.remove(bad), Err(SecretError::Name(_))), "{bad}");

@@ -61,14 +61,19 @@ impl RunService {
 }
 
 fn check(params: &Create) -> Result<(), Error> {
-    let texts = [("tenantId", Some(&params.tenant_id)), ("projectId", Some(&params.project_id))];
-    for (name, text) in texts.into_iter().chain([("title", params.title.as_ref())]) {
-        match text.map(|text| text.chars().count()) {
-            Some(0) if name != "title" => return Err(Error::Invalid(format!("{name} is required"))),
-            Some(0) | Some(LONGEST_TEXT + 1..) => {
-                return Err(Error::Invalid(format!("{name} must have 1 to {LONGEST_TEXT} characters")));
-            }
-            None | Some(_) => {}
+    for (name, text) in [("tenantId", &params.tenant_id), ("projectId", &params.project_id)] {
+        if text.is_empty() {
+            return Err(Error::Invalid(format!("{name} is required")));
+        }
+    }
+    let texts = [
+        ("tenantId", Some(&params.tenant_id)),
+        ("projectId", Some(&params.project_id)),
+        ("title", params.title.as_ref()),
+    ];
+    for (name, text) in texts {
+        if text.is_some_and(|text| text.is_empty() || text.chars().count() > LONGEST_TEXT) {
+            return Err(Error::Invalid(format!("{name} must have 1 to {LONGEST_TEXT} characters")));
         }
     }
     match params.expires_in_ms.is_none_or(|wanted| EXPIRY_MS.contains(&wanted)) {

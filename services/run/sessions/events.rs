@@ -2,15 +2,10 @@
 
 use crate::RunService;
 use crate::error::Error;
-use crate::ids::event_id;
-use crate::store::{PagedEvent, PagedEvents};
-use kernel::{Caller, RpcError, iso_ms};
-use proto_schemas::requests::run::{RunEvent, RunEventPage, RunEventType};
+use crate::shown::events_shown;
+use kernel::Caller;
+use proto_schemas::requests::run::{RunEventPage, RunEventType};
 use proto_schemas::requests::session::{Output, Trace};
-use serde::Deserialize as _;
-use serde::de::IntoDeserializer as _;
-use serde::de::value::{Error as ValueError, StrDeserializer};
-use serde_json::value::RawValue;
 use std::sync::Arc;
 
 const DEFAULT_LIMIT: i64 = 100;

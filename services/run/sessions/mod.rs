@@ -14,6 +14,7 @@ mod storage;
 use crate::RunService;
 use kernel::Rpc;
 
+/// Adds the methods of sessions.
 pub(crate) fn methods(rpc: Rpc<RunService>) -> Rpc<RunService> {
     rpc.method(RunService::session_create)
         .method(RunService::session_list)

@@ -32,7 +32,8 @@ mod tests {
         assert_eq!(read_cursor(None).unwrap(), None);
         let good = URL_SAFE_NO_PAD.encode("17 sess_1a");
         assert_eq!(read_cursor(Some(&good)).unwrap(), Some((17, "sess_1a".to_owned())));
-        for bad in ["", "!", "YQ", &URL_SAFE_NO_PAD.encode("x sess_1"), &URL_SAFE_NO_PAD.encode("1 ' OR 1=1")] {
+        for bad in ["", "!", "YQ", &URL_SAFE_NO_PAD.encode("x sess_1"), &URL_SAFE_NO_PAD.encode("1 ' OR 1=1")]
+        {
             assert!(read_cursor(Some(bad)).is_err(), "{bad}");
         }
     }

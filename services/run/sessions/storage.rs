@@ -116,8 +116,8 @@ impl RunService {
 
     async fn shown_storage(&self, session: SessionView) -> Result<RunSessionStorage, Error> {
         let kind = session.kind_of_storage();
-        let is_there = kind == StorageKind::Pvc
-            && self.storage.exists(&session.id).await.map_err(RpcError::internal)?;
+        let is_there =
+            kind == StorageKind::Pvc && self.storage.exists(&session.id).await.map_err(RpcError::internal)?;
         let (at, evicted_at) = (session.storage_at.map(iso_ms), session.evicted_at.map(iso_ms));
         Ok(RunSessionStorage {
             storage_kind: kind,

@@ -169,13 +169,15 @@ impl Store {
         version: i64,
         payer: &str,
     ) -> sqlx::Result<()> {
-        sqlx::query("INSERT INTO run_session_reader (session_id, reader, version, payer) VALUES ($1, $2, $3, $4)")
-            .bind(session_id)
-            .bind(reader)
-            .bind(version)
-            .bind(payer)
-            .execute(tx)
-            .await?;
+        sqlx::query(
+            "INSERT INTO run_session_reader (session_id, reader, version, payer) VALUES ($1, $2, $3, $4)",
+        )
+        .bind(session_id)
+        .bind(reader)
+        .bind(version)
+        .bind(payer)
+        .execute(tx)
+        .await?;
         Ok(())
     }
 
@@ -279,8 +281,7 @@ impl Store {
     }
 
     pub async fn storage_removed(&self, session_id: &str) -> sqlx::Result<()> {
-        let query =
-            sqlx::query("UPDATE run_session SET storage_removed = 1 WHERE id = $1").bind(session_id);
+        let query = sqlx::query("UPDATE run_session SET storage_removed = 1 WHERE id = $1").bind(session_id);
         self.db.counted(query.execute(self.db.write_alone())).await?;
         Ok(())
     }

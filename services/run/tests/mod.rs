@@ -1,1 +1,10 @@
-//! The service alone, through its methods.
+//! The service alone, on either engine, through its methods and routes.
+
+mod health;
+mod listing;
+mod profiles;
+mod session_events;
+mod session_storage;
+mod sessions;
+mod support;
+mod tokens;

@@ -17,6 +17,7 @@ const RUNNER_TOKEN_MS: i64 = 600_000;
 
 const PREFIXES: [(&str, &str); 3] = [("art_", TENANT), ("ara_", ADMIN), ("arr_", RUNNER)];
 
+/// Adds the methods of tokens.
 pub(crate) fn methods(rpc: Rpc<RunService>) -> Rpc<RunService> {
     rpc.method(RunService::token_create)
         .method(RunService::token_revoke)

@@ -1,0 +1,113 @@
+//! Profiles, their credentials, and what the back ends can do.
+
+use super::support::{TestRun, TestRuns, admin, hwlab, refusal};
+use crate::Settings;
+use crate::settings::SecretStoreKind;
+use kernel::Caller;
+use serde_json::{Value, json};
+use std::fs;
+
+const KEY: &str = "sk-a-key-that-nobody-may-see";
+
+async fn profiles(runs: &TestRuns) -> Vec<Value> {
+    let listed = runs.ok("profile.list", json!({})).await;
+    listed["profiles"].as_array().unwrap().clone()
+}
+
+fn names(profiles: &[Value]) -> Vec<&str> {
+    profiles.iter().map(|profile| profile["profile"].as_str().unwrap()).collect()
+}
+
+async fn set(runs: &TestRuns, params: Value) -> Value {
+    let stored = runs.call(&admin(), "profile.set_credential", params).await.unwrap();
+    assert!(!stored.to_string().contains(KEY), "{stored}");
+    stored["profile"].clone()
+}
+
+#[tokio::test]
+async fn a_credential_is_stored_and_never_shown() {
+    let runs = TestRuns::open().await;
+    let before = profiles(&runs).await;
+    assert_eq!(names(&before), ["codex", "deepseek", "dsflash-go", "example", "minimax-m3"]);
+    assert_eq!(before[0]["failureKind"], "secret-unavailable");
+    let secret = json!({
+        "name": "agentrun-v01-provider-codex", "namespace": "agentrun-v01", "keys": ["auth.json", "config.toml"],
+    });
+    assert_eq!((&before[0]["configured"], &before[0]["secretRef"]), (&json!(false), &secret));
+    assert_eq!(
+        (&before[3]["configured"], &before[3]["backendKind"]),
+        (&json!(true), &json!("process-jsonl"))
+    );
+    assert_eq!(before[3]["secretRef"], json!(null));
+
+    let url = "https://api.example.com/v1";
+    let params = json!({ "profile": "codex", "apiKey": KEY, "baseUrl": url, "model": "m" });
+    let stored = set(&runs, params).await;
+    let hash = kernel::sha256_hex(KEY);
+    assert_eq!((&stored["configured"], &stored["resourceVersion"]), (&json!(true), &json!(1)));
+    assert_eq!(stored["hashSuffix"], hash[56..]);
+    assert_eq!((&stored["baseUrl"], &stored["secretRef"]["keys"]), (&json!(url), &json!(["auth.json"])));
+    let file = runs.test.world.data.join("secrets/agentrun-v01-provider-codex/auth.json");
+    assert_eq!(fs::read_to_string(&file).unwrap(), json!({ "OPENAI_API_KEY": KEY }).to_string());
+
+    let auth = json!({ "profile": "codex", "authJson": "{}", "configToml": "model = \"m\"" });
+    let stored = set(&runs, auth).await;
+    assert_eq!((&stored["resourceVersion"], &stored["baseUrl"]), (&json!(2), &json!(null)));
+    assert_eq!(stored["secretRef"]["keys"], json!(["auth.json", "config.toml"]));
+    let got = runs.ok("profile.get", json!({ "profile": "codex" })).await;
+    assert_eq!(got["profile"], stored);
+
+    let deleted = runs.call(&admin(), "profile.delete", json!({ "profile": "codex" })).await.unwrap();
+    assert_eq!(deleted["profile"], before[0]);
+    assert!(!file.exists());
+    assert_eq!(profiles(&runs).await, before);
+}
+
+#[tokio::test]
+async fn other_profiles_are_there_while_they_have_a_credential() {
+    let runs = TestRuns::open().await;
+    let mine = json!({ "profile": "my-own" });
+    assert_eq!(runs.refused("profile.get", mine.clone()).await, refusal("not-found", 404));
+    set(&runs, json!({ "profile": "my-own", "apiKey": KEY })).await;
+    let listed = profiles(&runs).await;
+    assert_eq!(names(&listed)[5], "my-own");
+    assert_eq!((&listed[5]["builtin"], &listed[5]["backendKind"]), (&json!(false), &json!("codex-stdio")));
+    let backends = runs.ok("run.backends", json!({})).await;
+    let of = |name: &str| {
+        let found = backends["backends"].as_array().unwrap().iter().find(|one| one["profile"] == name);
+        found.unwrap()["capabilities"].clone()
+    };
+    assert_eq!(of("example"), json!(["approval", "steer", "tools"]));
+    assert_eq!(of("my-own"), of("codex"));
+
+    runs.insert_run(&TestRun { profile: "my-own", ..TestRun::NEW }).await;
+    let used = runs.refused_to(&admin(), "profile.delete", mine.clone()).await;
+    assert_eq!(used, refusal("schema-invalid", 409), "a run uses it");
+    runs.sql("UPDATE run SET ended_at = 1").await;
+    runs.call(&admin(), "profile.delete", mine.clone()).await.unwrap();
+    assert_eq!(runs.refused_to(&admin(), "profile.delete", mine.clone()).await, refusal("not-found", 404));
+    assert_eq!(runs.refused("profile.get", mine).await, refusal("not-found", 404));
+}
+
+#[tokio::test]
+async fn only_administrators_write_credentials() {
+    let runs = TestRuns::open().await;
+    let params = json!({ "profile": "codex", "apiKey": KEY });
+    for caller in [hwlab(), Caller::Unauthenticated(None)] {
+        assert!(runs.call(&caller, "profile.set_credential", params.clone()).await.is_err(), "{caller:?}");
+    }
+    let wrong = json!({ "profile": "codex", "apiKey": KEY, "authJson": "{}" });
+    let refused = runs.refused_to(&admin(), "profile.set_credential", wrong).await;
+    assert_eq!(refused, refusal("schema-invalid", 400));
+}
+
+#[tokio::test]
+async fn credentials_of_the_environment_cannot_be_written() {
+    let settings = Settings { secrets: SecretStoreKind::Env, ..Settings::default() };
+    let runs = TestRuns::with(settings).await;
+    let params = json!({ "profile": "codex", "apiKey": KEY });
+    let error = runs.call(&admin(), "profile.set_credential", params).await.unwrap_err();
+    assert_eq!(error.http_status().as_u16(), 409);
+    assert!(error.to_string().contains("AGENTRUN_PROVIDER_CODEX_API_KEY"), "{error}");
+    assert!(!runs.test.world.data.join("secrets").exists());
+}
