@@ -21,7 +21,9 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::task::TaskTracker;
 
+/// Of a call, and of the answer to one: a page of events may have more than a call.
 const MAX_LINE_BYTES: u64 = 1 << 20;
+const MAX_ANSWER_BYTES: u64 = 64 << 20;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn path(data: &Path) -> PathBuf {
@@ -136,7 +138,7 @@ pub async fn ask(data: &Path, method: &str, params: &Value) -> anyhow::Result<Op
     let line = json!({ "method": method, "params": params }).to_string() + "\n";
     write.write_all(line.as_bytes()).await?;
     let mut answer = String::new();
-    let mut reader = BufReader::new(read.take(MAX_LINE_BYTES));
+    let mut reader = BufReader::new(read.take(MAX_ANSWER_BYTES));
     tokio::time::timeout(TIMEOUT, reader.read_line(&mut answer))
         .await
         .context("the server does not answer")??;

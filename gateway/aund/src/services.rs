@@ -2,10 +2,12 @@
 
 mod agents;
 mod messages;
+mod runs;
 mod tasks;
 mod tool;
 
 pub(crate) use agents::BreakingChange;
+pub(crate) use runs::NotCompleted;
 
 use clap::Subcommand;
 use kernel::ServiceRow;
@@ -19,6 +21,7 @@ pub(crate) fn rows() -> Vec<ServiceRow> {
         service_message::row(),
         service_search::row(),
         service_task::row(),
+        service_run::row(),
     ]
 }
 
@@ -35,6 +38,9 @@ pub(crate) enum ServiceCommand {
     Agents(agents::AgentsCommand),
     /// Give tasks to agents, follow their progress and results, and work on them
     Tasks(Box<tasks::TasksCommand>),
+    /// Operate the run manager: tokens, runs, their events and results, open questions, provider profiles
+    #[command(visible_alias = "run")]
+    Runs(runs::RunsCommand),
     /// Evaluate a tool call against a manifest and grants
     Tool(tool::ToolCommand),
     /// Send a message from one of your agents
@@ -50,6 +56,7 @@ impl ServiceCommand {
         match self {
             ServiceCommand::Agents(command) => command.run().await,
             ServiceCommand::Tasks(command) => command.run().await,
+            ServiceCommand::Runs(command) => command.run().await,
             ServiceCommand::Tool(command) => command.run(),
             ServiceCommand::Send(command) => command.run().await,
             ServiceCommand::Listen(command) => command.run().await,

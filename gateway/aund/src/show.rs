@@ -6,6 +6,9 @@ use serde_json::Value;
 use std::io::{self, IsTerminal as _};
 use time::OffsetDateTime;
 
+/// So much of a text is shown beside other things.
+const SHOWN_CHARS: usize = 4096;
+
 #[derive(Clone, Copy)]
 pub(crate) struct Show {
     pub json: bool,
@@ -135,6 +138,35 @@ pub(crate) fn printable_line(text: &str) -> String {
     printable(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
+/// `2026-03-21T13:00:00Z`, without fractions of a second.
+pub(crate) fn time(iso: &str) -> String {
+    let whole = match iso.split_once('.') {
+        Some((whole, _)) => format!("{whole}Z"),
+        None => iso.to_owned(),
+    };
+    printable_line(&whole)
+}
+
+/// `13:00:00Z`.
+pub(crate) fn clock(iso: &str) -> String {
+    let whole = time(iso);
+    whole.split_once('T').map_or(whole.as_str(), |(_, clock)| clock).to_owned()
+}
+
+/// The beginning of a text, and that there is more.
+pub(crate) fn cut(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((at, _)) => format!("{}… ({} bytes in all)", &text[..at], text.len()),
+        None => text.to_owned(),
+    }
+}
+
+/// Lines below something, each of them further right.
+pub(crate) fn below(text: &str) -> String {
+    let lines: Vec<String> = text.trim_end().lines().map(|line| format!("    {}", printable(line))).collect();
+    lines.join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,5 +197,18 @@ mod tests {
     fn control_characters_of_others_are_escaped() {
         assert_eq!(printable("\x1b[2J\u{9b}x\u{202e}y\r\n"), "\\u001b[2J\\u009bx\\u202ey\\u000d\n    ");
         assert_eq!(printable_line(" a\r\n2  b\u{2028}\tc\x07 "), "a 2 b c\\u0007");
+    }
+
+    #[test]
+    fn times_are_as_short_as_they_can_be() {
+        assert_eq!(time("2026-03-21T13:00:00.123Z"), "2026-03-21T13:00:00Z");
+        assert_eq!(clock("2026-03-21T13:00:00Z"), "13:00:00Z");
+        assert_eq!(clock("soon"), "soon");
+    }
+
+    #[test]
+    fn long_texts_are_cut_and_stand_further_right() {
+        assert_eq!(below("a\r\nb\x07\n"), "    a\n    b\\u0007");
+        assert!(cut(&"x".repeat(SHOWN_CHARS + 1)).ends_with("x… (4097 bytes in all)"));
     }
 }

@@ -1,4 +1,4 @@
-//! `run.command_create`, `run.command_get` and `run.command_cancel`.
+//! `run.command_create`, `run.command_get`, `run.commands` and `run.command_cancel`.
 
 use super::cancel::reason;
 use super::create::unexpected;
@@ -8,13 +8,16 @@ use crate::error::Error;
 use crate::ids::new_id;
 use crate::model::call::{NewCommand, Operation, RunAnswer};
 use crate::shown::command_record;
-use kernel::Caller;
+use kernel::{Caller, PageLimit};
 use proto_schemas::requests::run::{
-    CommandCancel, CommandCreate, CommandGet, CommandType, CreatedCommand, GotCommand,
+    CommandCancel, CommandCreate, CommandGet, CommandType, Commands, CreatedCommand, GotCommand,
+    RunCommandPage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
+
+const PAGE: PageLimit = PageLimit { default: 20, most: 100 };
 
 /// What a turn says. One of the names has a text.
 #[derive(Deserialize)]
@@ -62,6 +65,22 @@ impl RunService {
         let run = self.run_of(&caller, &params.run_id).await?;
         let command = self.command_of(&run, &params.command_id).await?;
         Ok(GotCommand { command: command_record(command, false)? })
+    }
+
+    pub(crate) async fn commands(
+        self: Arc<Self>,
+        caller: Caller,
+        params: Commands,
+    ) -> Result<RunCommandPage, Error> {
+        let run = self.run_of(&caller, &params.run_id).await?;
+        let limit = PAGE.of(params.limit)?;
+        let before = params.before_seq.unwrap_or(i64::MAX);
+        let mut found = self.store.commands_before(&run.row.id, before, limit + 1).await?;
+        let most = usize::try_from(limit).unwrap_or(usize::MAX);
+        let has_more = found.len() > most;
+        found.truncate(most);
+        let shown = found.into_iter().map(|command| command_record(command, false));
+        Ok(RunCommandPage { commands: shown.collect::<Result<_, _>>()?, has_more })
     }
 
     pub(crate) async fn command_cancel(

@@ -32,6 +32,7 @@ pub(crate) fn methods(rpc: Rpc<RunService>) -> Rpc<RunService> {
         .method(RunService::command_result)
         .method(RunService::command_create)
         .method(RunService::command_get)
+        .method(RunService::commands)
         .method(RunService::command_cancel)
         .method(RunService::runner_job_create)
         .method(RunService::runner_jobs)

@@ -2,7 +2,8 @@
 
 use super::Store;
 use super::row::{
-    APPROVAL_READ, COMMAND_READ, JOB_READ, RUN_READ, StoredApproval, StoredCommand, StoredJob, StoredRun, damaged,
+    APPROVAL_READ, COMMAND_READ, JOB_READ, RUN_READ, StoredApproval, StoredCommand, StoredJob, StoredRun,
+    damaged,
 };
 use crate::model::run::{ApprovalRow, CommandRow, JobRow, RunRow};
 use kernel::json_rows as json;
@@ -82,7 +83,17 @@ impl Store {
         self.commands(&condition, &[run], limit).await
     }
 
-    async fn commands(&self, condition: &str, values: &[&str], limit: i64) -> sqlx::Result<Vec<CommandFacts>> {
+    /// Commands of a run, the newest first.
+    pub async fn commands_before(&self, run: &str, seq: i64, limit: i64) -> sqlx::Result<Vec<CommandFacts>> {
+        self.commands(&format!("run_id = $1 AND seq < {seq} ORDER BY seq DESC"), &[run], limit).await
+    }
+
+    async fn commands(
+        &self,
+        condition: &str,
+        values: &[&str],
+        limit: i64,
+    ) -> sqlx::Result<Vec<CommandFacts>> {
         let row = json::row(self.engine(), COMMAND_READ);
         let text = format!("SELECT {row}, payload FROM run_command WHERE {condition} LIMIT {limit}");
         let query = sqlx::query_as::<Any, (String, String)>(AssertSqlSafe(text));

@@ -22,6 +22,9 @@ const BAD_CONFIG: u8 = 64;
 /// `aund agent manifest diff` found a breaking change. 1 is for whatever went wrong, 2 for words that are no command.
 const BREAKING: u8 = 3;
 
+/// `aund runs result`: the command has not completed. As above: 1 and 2 mean that nobody knows.
+const NOT_COMPLETED: u8 = 3;
+
 /// The open, self-hosted server of the Agent Union Network.
 #[derive(Parser)]
 #[command(name = "aund", version, max_term_width = 110)]
@@ -176,6 +179,8 @@ fn exit_code(error: &anyhow::Error) -> u8 {
         BAD_CONFIG
     } else if error.is::<services::BreakingChange>() {
         BREAKING
+    } else if error.is::<services::NotCompleted>() {
+        NOT_COMPLETED
     } else {
         1
     }

@@ -109,3 +109,26 @@ impl Request for CommandCancel {
     const METHOD: &'static str = "run.command_cancel";
     type Result = GotCommand;
 }
+
+/// `run.commands`: the commands of a run, newest first.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Commands {
+    pub run_id: String,
+    pub before_seq: Option<i64>,
+    pub limit: Option<i64>,
+}
+
+impl Request for Commands {
+    const METHOD: &'static str = "run.commands";
+    type Result = RunCommandPage;
+}
+
+/// Some commands of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunCommandPage {
+    pub commands: Vec<CommandRecord>,
+    pub has_more: bool,
+}

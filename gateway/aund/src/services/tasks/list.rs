@@ -1,9 +1,9 @@
 //! `aund tasks list`: the tasks in which an agent has a role.
 
 use super::caller::{TaskCaller, read};
-use super::text::{label, short, status, time};
+use super::text::{label, short, status};
 use crate::agent_args::AskingArgs;
-use crate::show::{Show, printable_line};
+use crate::show::{Show, printable_line, time};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use proto_schemas::requests::task::{List, StatusFilter, TaskPage, TaskRole, TaskSummary};

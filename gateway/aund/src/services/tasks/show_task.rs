@@ -1,10 +1,10 @@
 //! `aund tasks show`: everything about a task.
 
 use super::caller::{TaskCaller, read};
-use super::text::{below, content, cut, label, raw_block, short, status, time};
+use super::text::{content, label, raw_block, short, status};
 use crate::agent_args::AskingArgs;
 use crate::output;
-use crate::show::{Show, printable, printable_line};
+use crate::show::{Show, below, cut, printable, printable_line, time};
 use anyhow::Context as _;
 use clap::Args;
 use proto_schemas::requests::task::{Get, TaskArtifact, TaskId, TaskMessage, TaskObject};

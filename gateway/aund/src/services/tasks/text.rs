@@ -1,14 +1,11 @@
 //! Tasks as a person reads them. Whatever others wrote is made safe for a terminal here.
 
-use crate::show::{Show, printable, printable_line};
+use crate::show::{Show, cut, printable, printable_line};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// The longest name of a status.
 const STATUS: usize = "input_required".len();
-
-/// So much of a text is shown beside other things.
-const SHOWN_CHARS: usize = 4096;
 
 /// Whether nothing happens to a task with this status any more.
 pub(super) fn is_ended(status: &str) -> bool {
@@ -33,21 +30,6 @@ pub(super) fn short(aid: &str, issuer: &str) -> String {
     printable_line(name.unwrap_or(aid))
 }
 
-/// `2026-03-21T13:00:00Z`, without fractions of a second.
-pub(super) fn time(iso: &str) -> String {
-    let whole = match iso.split_once('.') {
-        Some((whole, _)) => format!("{whole}Z"),
-        None => iso.to_owned(),
-    };
-    printable_line(&whole)
-}
-
-/// `13:00:00Z`.
-pub(super) fn clock(iso: &str) -> String {
-    let whole = time(iso);
-    whole.split_once('T').map_or(whole.as_str(), |(_, clock)| clock).to_owned()
-}
-
 /// What a content block says, as short as its type allows; it may have several lines.
 pub(super) fn block(block: &Value) -> String {
     let text = match (block["type"].as_str(), &block["content"]) {
@@ -69,20 +51,6 @@ pub(super) fn content(raw: &RawValue) -> String {
     serde_json::from_str::<String>(raw.get()).unwrap_or_else(|_| raw.get().to_owned())
 }
 
-/// The beginning of a text, and that there is more.
-pub(super) fn cut(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_CHARS) {
-        Some((at, _)) => format!("{}… ({} bytes in all)", &text[..at], text.len()),
-        None => text.to_owned(),
-    }
-}
-
-/// Lines below something, each of them further right.
-pub(super) fn below(text: &str) -> String {
-    let lines: Vec<String> = text.trim_end().lines().map(|line| format!("    {}", printable(line))).collect();
-    lines.join("\n")
-}
-
 /// Where something was delegated as optional, or a task has a title: what stands behind its other words.
 pub(super) fn label(title: &str, required: bool) -> String {
     let title = printable_line(title);
@@ -100,13 +68,10 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn names_and_times_are_as_short_as_they_can_be() {
+    fn names_are_as_short_as_they_can_be() {
         assert_eq!(short("bobb.a.example", "a.example"), "bobb");
         assert_eq!(short("bobb.b.example", "a.example"), "bobb.b.example");
         assert_eq!(short("bobb.xa.example", "a.example"), "bobb.xa.example");
-        assert_eq!(time("2026-03-21T13:00:00.123Z"), "2026-03-21T13:00:00Z");
-        assert_eq!(clock("2026-03-21T13:00:00Z"), "13:00:00Z");
-        assert_eq!(clock("soon"), "soon");
     }
 
     #[test]
@@ -118,8 +83,6 @@ mod tests {
         assert_eq!(label("Review\n\u{202e}it", true), "  Review \\u202eit");
         assert_eq!(label("", false), "  (optional)");
         assert_eq!(status(&plain, "work\x1bing"), "work\\u001bing ");
-        assert_eq!(below("a\r\nb\x07\n"), "    a\n    b\\u0007");
-        assert!(cut(&"x".repeat(SHOWN_CHARS + 1)).ends_with("x… (4097 bytes in all)"));
     }
 
     #[test]

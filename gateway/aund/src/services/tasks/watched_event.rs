@@ -1,8 +1,8 @@
 //! What happened to a task, in a line.
 
 use super::show_task::artifact_line;
-use super::text::{below, block, clock, content, cut, raw_block, short, status};
-use crate::show::{Show, printable_line};
+use super::text::{block, content, raw_block, short, status};
+use crate::show::{Show, below, clock, cut, printable_line};
 use client::ReceivedEvent;
 use proto_schemas::requests::task::{TaskArtifact, TaskObject};
 use serde::Deserialize as _;
