@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::HttpEnvelope;
-use crate::{Aid, NAMESPACES, RateClass, Tag};
+use crate::{Aid, RateClass, Tag};
 
 /// The kind of a token that `auth` gives at a login. Every other kind is declared by the namespace whose service gives it.
 pub const ACCESS_TOKEN: &str = "access";
@@ -150,14 +150,6 @@ pub struct TokenRule {
     pub verify: &'static str,
     /// How many requests with one token are accepted.
     pub per_second: u32,
-}
-
-impl TokenRule {
-    /// The rule of a token, if a service has given it; every other one is an access token, or none.
-    pub fn of(token: &str) -> Option<&'static TokenRule> {
-        let mut all = NAMESPACES.iter().flat_map(|namespace| namespace.tokens);
-        all.find(|rule| token.starts_with(rule.prefix))
-    }
 }
 
 /// What every method that verifies tokens takes.

@@ -21,6 +21,7 @@ mod documents;
 mod executed_calls;
 mod limits;
 mod login_failures;
+mod open_streams;
 mod rate_classes;
 mod reserved;
 mod signature;
@@ -32,6 +33,7 @@ mod tokens;
 
 pub use call::{AdmittedCall, Call, CalledMethod};
 pub use limits::{AgentLimit, GatewayLimits, SocketLimit, SocketPermit, per_second, within_agent_rate};
+pub use open_streams::{OpenStream, OpenStreams};
 pub use signature::is_signed;
 pub use signer::KnownSigner;
 pub use source::CallSource;
@@ -49,7 +51,7 @@ use kernel::{
 use login_failures::{LoginFailures, is_login_class};
 use parking_lot::RwLock;
 use proto_schemas::requests::auth::VerifiedToken;
-use proto_schemas::{HttpPrefix, Method, RateClass, Tag, TokenRule};
+use proto_schemas::{HttpPrefix, Method, RateClass, Tag};
 use rate_classes::{RateClasses, RateSubject};
 use reserved::strip_reserved;
 use serde_json::Value;
@@ -71,6 +73,7 @@ pub struct Admission {
     pub limits: GatewayLimits,
     pub login_failures: LoginFailures,
     pub tokens: ServiceTokens,
+    pub streams: Arc<OpenStreams>,
     rate_classes: RateClasses,
     capabilities: AdvertisedCapabilities,
     documents: RwLock<AdvertisedDocuments>,
@@ -90,6 +93,7 @@ impl Admission {
             limits: GatewayLimits::new(&config.limits),
             login_failures: LoginFailures::new(&config.limits),
             tokens: ServiceTokens::new(&world.mesh),
+            streams: OpenStreams::new(&config.limits),
             rate_classes: RateClasses::new(&config.limits, &world.bus),
             documents: RwLock::new(AdvertisedDocuments::new(&capabilities, &world.mesh)),
             capabilities,
@@ -102,7 +106,7 @@ impl Admission {
 
     /// Who has this token. The service that gave it is asked.
     pub async fn authenticate(&self, token: &str, address: IpAddr) -> Result<TokenCaller, RpcError> {
-        match TokenRule::of(token) {
+        match self.tokens.rule_of(token) {
             Some(rule) => self.tokens.verify(rule, token, address).await,
             None => {
                 let verified = self.tokens.verify_access(token).await?;
@@ -118,6 +122,11 @@ impl Admission {
         let verified = self.tokens.verify_access(token).await?;
         let (network, tokens_revoked_at) = (registered_from(&verified), verified.tokens_revoked_at);
         Ok(ProvenAgent { aid: verified.aid, network, tokens_revoked_at })
+    }
+
+    /// Counts a stream for its caller until what this gives is dropped.
+    pub fn open_stream(&self, source: &CallSource<'_>) -> Result<OpenStream, RpcError> {
+        self.streams.open(source.subject().as_deref(), source.address())
     }
 
     /// The whole list.

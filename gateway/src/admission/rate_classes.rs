@@ -164,9 +164,11 @@ impl RateSubject<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::{CallSource, KnownSigner};
     use crate::config::Config;
     use governor::RateLimiter;
     use governor::clock::FakeRelativeClock;
+    use kernel::TokenCaller;
     use serde_json::json;
     use serde_json::value::to_raw_value;
 
@@ -199,6 +201,28 @@ mod tests {
         assert!(within("auth.login", 1, bob).await, "another name");
         assert!(within("auth.login", 2, alice).await, "another address");
         assert!(within("auth.login", 1, "no aid").await && within("auth.login", 1, "no aid").await);
+    }
+
+    #[tokio::test]
+    async fn a_class_by_agent_counts_a_token_by_its_subject_and_not_by_its_address() {
+        let config = Config::parse("", &crate::config::test_services()).unwrap();
+        let classes = RateClasses::new(&config.limits, &Bus::local());
+        let (class, signer) = (class("search.query"), KnownSigner::default());
+        assert_eq!((class.by, class.burst), (RateKey::Agent, Some(20)));
+        let accepted = async |kind: &'static str, subject: &str, last: u8| {
+            let token = TokenCaller { kind: kind.into(), subject: subject.to_owned(), agent: None };
+            let address = [10, 0, 0, last].into();
+            let source = CallSource::Token { token: &token, address, limit: None, signer: &signer };
+            let subject = RateSubject { address, subject: source.subject(), params: None };
+            classes.within(class, subject).await.is_ok()
+        };
+        for _ in 0..20 {
+            assert!(accepted("tenant", "acme", 1).await);
+        }
+        assert!(!accepted("tenant", "acme", 1).await);
+        assert!(!accepted("tenant", "acme", 2).await, "from another address it is the same tenant");
+        assert!(accepted("tenant", "other", 1).await, "another one of the same address");
+        assert!(accepted("admin", "acme", 1).await, "another kind with the same name");
     }
 
     #[test]

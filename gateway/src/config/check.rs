@@ -120,6 +120,8 @@ impl Config {
             ("handshakes", limits.handshakes),
             ("preauth_frame_bytes", limits.preauth_frame_bytes),
             ("array_in_flight", limits.array_in_flight.into()),
+            ("streams", limits.streams),
+            ("streams_per_caller", limits.streams_per_caller as usize),
             ("cpu_waiting", limits.cpu_waiting),
             ("cpu_waiting_per_agent", limits.cpu_waiting_per_agent),
             ("cpu_waiting_per_address", limits.cpu_waiting_per_address),
@@ -216,6 +218,8 @@ mod tests {
         }
         assert!(says("message.limit = 99").contains("message.limit"), "a service checks its own");
         assert!(says("limits.calls_per_second = 0").contains("calls_per_second"));
+        assert!(says("limits.streams = 0").contains("limits.streams:"));
+        assert!(says("limits.streams_per_caller = 0").contains("streams_per_caller"));
         assert!(says("limits.handshakes_per_prefix = 0").contains("handshakes_per_prefix"));
         assert!(says("limits.frame_total_bytes = 1000").contains("frame_total_bytes"));
     }

@@ -78,6 +78,10 @@ pub struct LimitsConfig {
     pub cpu_waiting_per_address: usize,
     /// CPU time of such jobs per agent or other domain, per minute.
     pub cpu_ms_per_minute: u64,
+    /// Open streams over HTTP, such as those of events: in total, and per caller (an agent, the subject of another token, or the
+    /// address of a client without a token).
+    pub streams: usize,
+    pub streams_per_caller: u32,
     /// How long a client may be silent while it sends the body of an HTTP request.
     pub body_silence_ms: u64,
     /// How long a stopping server waits for calls in flight.
@@ -161,6 +165,8 @@ impl Default for LimitsConfig {
             cpu_waiting_per_agent: cpu.waiting_per_agent,
             cpu_waiting_per_address: cpu.waiting_per_address,
             cpu_ms_per_minute: cpu.time_per_minute.as_millis() as u64,
+            streams: 10_000,
+            streams_per_caller: 64,
             body_silence_ms: 10_000,
             drain_timeout_ms: 10_000,
             drain_window_ms: None,

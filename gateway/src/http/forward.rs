@@ -48,6 +48,8 @@ pub(super) async fn forward(
     if request.body().size_hint().lower() > most_bytes as u64 {
         return Err(reply::body_refused(BodyRefused::TooLarge));
     }
+    let admission = &gateway.admission;
+    let mut stream = if streams { Some(admission.open_stream(&caller.source())?) } else { None };
 
     let (mut parts, body) = request.into_parts();
     if parts.method == Method::HEAD {
@@ -69,7 +71,11 @@ pub(super) async fn forward(
         return Err(reply::body_refused(reason));
     }
     let (parts, body) = response?.into_parts();
-    let mut body = ResponseBody::new(body);
+    // A path may answer with events although it does not declare that it streams.
+    if stream.is_none() && is_event_stream(&parts.headers) {
+        stream = Some(admission.open_stream(&caller.source())?);
+    }
+    let mut body = ResponseBody::new(body).holding(stream);
     if let Some(within) = within {
         body = body.until(began + within);
     }

@@ -22,9 +22,9 @@ pub(super) async fn check_space(
     Ok(next.run(request).await)
 }
 
-/// As its method declares it. What is no method is taken for one that stores by its verb, unless its path says otherwise: a router
+/// Whether a request that a router answers stores new bytes: as its method declares it. What is no method is taken for one that stores by its verb, unless its path says otherwise: a router
 /// cannot be listed, so nobody could tell what was forgotten.
-fn stores(verb: &str, path: &str) -> bool {
+pub fn stores(verb: &str, path: &str) -> bool {
     match ROUTES.find(path).and_then(|found| found.of(verb)) {
         Some(one) => one.method.new_bytes != NewBytes::Never,
         None => {

@@ -14,6 +14,7 @@ mod route_table;
 
 pub use binding::{RouteRequest, answer_of, header_text, wants_events};
 pub use envelope::{RequestIds, failure};
+pub use free_space::stores;
 pub use reply::{json_text, refusal, refusal_of, refuse, with_header};
 pub use request::{
     CALLER, DEADLINE_MS, HOST_AGENT, HostAgent, INTERNAL_PREFIX, caller_header, caller_of, deadline_of,

@@ -12,7 +12,7 @@ use futures_util::{StreamExt as _, stream};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
-use kernel::http::{CALLER, caller_header};
+use kernel::http::{CALLER, DEADLINE_MS, caller_header};
 use kernel::{Caller, ServiceRoutes, World};
 use proto_schemas::{ACCESS_TOKEN, HttpAccess, HttpEnvelope, HttpHost, HttpPrefix};
 use ring::digest;
@@ -233,6 +233,113 @@ async fn on_an_open_path_a_token_that_is_not_valid_is_as_good_as_none_and_never_
 async fn a_service_that_does_not_answer_in_time_is_504() {
     for server in both().await {
         assert_eq!(server.get("/test/small/never").await.status(), 504, "{:?}", server.shape());
+    }
+}
+
+#[tokio::test]
+async fn more_streams_than_one_connection_has_are_read_and_requests_are_answered_beside_them() {
+    let server = StreamingServer::open(StreamingShape::Split).await;
+    let Some(ServiceRoutes::Remote(remote)) = server.gateway.mesh.routes(SERVICE) else {
+        panic!("it is remote")
+    };
+    let send = async |path: &str, within_ms: Option<u64>| {
+        let caller = caller_header(&Caller::Unauthenticated(None)).unwrap();
+        let mut request = Request::get(path).header(CALLER, caller);
+        if let Some(ms) = within_ms {
+            request = request.header(DEADLINE_MS, ms);
+        }
+        let sent = remote.send(request.body(Body::empty()).unwrap());
+        timeout(LONG, sent).await.expect("no request waits for a stream").unwrap()
+    };
+    let mut readers = Vec::new();
+    for n in 0..1030 {
+        let mut body = send("/test/quiet", None).await.into_body();
+        let first = timeout(LONG, body.frame()).await.expect("an event").unwrap().unwrap();
+        assert_eq!(first.data_ref().unwrap(), "data: 0\n\n", "{n}");
+        readers.push(body);
+        if n % 100 == 0 {
+            assert_eq!(send("/test/headers", Some(30_000)).await.status(), 200, "{n}");
+        }
+    }
+    assert_eq!(send("/test/headers", None).await.status(), 200);
+    assert_eq!(server.get("/test/small/headers").await.status(), 200);
+    let all = readers.len();
+    drop(readers);
+    for _ in 0..all {
+        server.service.stream_ended().await;
+    }
+}
+
+/// Waits until the gateway counts so many streams.
+async fn open_streams(server: &StreamingServer, count: usize) {
+    let counted = async {
+        while server.gateway.admission.streams.count() != count {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(LONG, counted).await.expect("a stream that ended counts no more");
+}
+
+#[tokio::test]
+async fn a_caller_and_the_process_have_a_number_of_streams() {
+    let settings = "limits.streams_per_caller = 2\nlimits.streams = 3";
+    for shape in [StreamingShape::Whole, StreamingShape::Split] {
+        let server = StreamingServer::with(shape, settings).await;
+        let get = async |path: &str, name: Option<&str>| {
+            let mut get = request("GET", path);
+            if let Some(name) = name {
+                get = get.header("authorization", format!("Bearer token-of-{name}.aid.pub"));
+            }
+            server.send(get.body(Body::empty()).unwrap()).await
+        };
+        let alice = [get("/test/quiet", Some("alice")).await, get("/test/quiet", Some("alice")).await];
+        assert!(alice.iter().all(|response| response.status() == 200));
+        for path in ["/test/quiet", "/test/small/events"] {
+            let refused = get(path, Some("alice")).await;
+            assert_eq!(refused.status(), 429, "{shape:?} {path}");
+            let refused: Value = serde_json::from_str(&text(refused).await).unwrap();
+            assert_eq!(refused["code"], "rate_limit_exceeded");
+            assert_eq!(
+                refused["error"],
+                "at most 2 streams may be open per caller, and 2 are: close one first"
+            );
+        }
+        assert_eq!(get("/test/small/headers", Some("alice")).await.status(), 200, "no stream");
+        let nobody = get("/test/quiet", None).await;
+        assert_eq!(nobody.status(), 200);
+        let refused = text(get("/test/quiet", Some("bobb")).await).await;
+        assert!(refused.contains("at most 3 streams may be open in this process"), "{refused}");
+        drop((alice, nobody));
+        open_streams(&server, 0).await;
+        assert_eq!(get("/test/quiet", Some("alice")).await.status(), 200);
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_stores_is_finished_although_its_client_has_left() {
+    for server in both().await {
+        let (service, begun) = (&server.service, async || {
+            timeout(LONG, server.service.begun.acquire()).await.expect("it begins").unwrap().forget();
+        });
+        let mut storing = TcpStream::connect(server.address).await.unwrap();
+        storing
+            .write_all(b"POST /test/store HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+            .await
+            .unwrap();
+        begun().await;
+        let mut waiting = TcpStream::connect(server.address).await.unwrap();
+        waiting.write_all(b"GET /test/store HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+        begun().await;
+        drop(storing);
+        drop(waiting);
+        // What stores nothing ends with its client. By then the gateway has noticed that the other one has left, too.
+        service.stream_ended().await;
+        open_streams(&server, 0).await;
+        assert_eq!(service.stored(), 0);
+        service.may_store.add_permits(1);
+        // The stream that it answers has no reader, and ends.
+        service.stream_ended().await;
+        assert_eq!(service.stored(), 1, "{:?}", server.shape());
     }
 }
 

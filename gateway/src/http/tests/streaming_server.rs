@@ -49,7 +49,12 @@ pub(super) struct StreamingMesh {
 
 impl StreamingServer {
     pub async fn open(shape: StreamingShape) -> StreamingServer {
-        let config = Config::parse(SETTINGS, &crate::config::test_services()).unwrap();
+        StreamingServer::with(shape, "").await
+    }
+
+    pub async fn with(shape: StreamingShape, settings: &str) -> StreamingServer {
+        let settings = format!("{SETTINGS}\n{settings}");
+        let config = Config::parse(&settings, &crate::config::test_services()).unwrap();
         let world = World::local(&config.issuer, Path::new("unused"), config.store_url().unwrap());
         world.mesh.add_local("auth", tokens());
         let service = StreamingService::new();

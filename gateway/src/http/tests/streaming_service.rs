@@ -11,7 +11,9 @@ use futures_util::{Stream, StreamExt as _, stream};
 use ring::digest;
 use serde_json::json;
 use std::convert::Infallible;
+use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
@@ -19,22 +21,31 @@ use tokio::time::{sleep, timeout};
 pub(super) struct StreamingService {
     /// One for each stream that ended, however it did.
     ended: Semaphore,
+    /// One for each request to store something that has begun, and for each that may go on.
+    pub begun: Semaphore,
+    pub may_store: Semaphore,
+    stored: AtomicUsize,
 }
 
 impl StreamingService {
     pub fn new() -> Arc<StreamingService> {
-        Arc::new(StreamingService { ended: Semaphore::new(0) })
+        let [ended, begun, may_store] = [(); 3].map(|()| Semaphore::new(0));
+        Arc::new(StreamingService { ended, begun, may_store, stored: AtomicUsize::new(0) })
     }
 
     pub fn routes(self: &Arc<Self>) -> Router {
         Router::new()
             .route("/test/events", get(events))
+            .route("/test/quiet", get(quiet))
+            .route("/test/store", post(store).get(wait))
+            .route("/test/small/events", get(events))
+            .route("/test/small/headers", get(headers))
             .route("/test/flood", get(flood))
             .route("/test/upload", post(upload))
             .route("/test/headers", get(headers))
             .route("/test/token/headers", get(headers))
             .route("/test/small/upload", post(upload))
-            .route("/test/small/never", get(std::future::pending::<Response>))
+            .route("/test/small/never", get(pending::<Response>))
             .with_state(self.clone())
     }
 
@@ -42,6 +53,13 @@ impl StreamingService {
     pub async fn stream_ended(&self) {
         let ended = timeout(Duration::from_secs(30), self.ended.acquire()).await;
         ended.expect("the service goes on although nobody is there").unwrap().forget();
+    }
+}
+
+impl StreamingService {
+    /// How often something was stored.
+    pub fn stored(&self) -> usize {
+        self.stored.load(Ordering::Relaxed)
     }
 }
 
@@ -61,6 +79,28 @@ async fn events(State(service): State<Arc<StreamingService>>) -> Response {
         Some((format!("data: {n}\n\n").into(), (n + 1, open)))
     });
     ([(CONTENT_TYPE, "text/event-stream")], streamed(events)).into_response()
+}
+
+/// One event, and nothing after it.
+async fn quiet(State(service): State<Arc<StreamingService>>) -> Response {
+    let open = OpenStream(service);
+    let events = stream::iter(["data: 0\n\n".into()]).chain(stream::pending());
+    ([(CONTENT_TYPE, "text/event-stream")], streamed(events.inspect(move |_| _ = &open))).into_response()
+}
+
+/// Waits in the middle of its work, then stores something and streams.
+async fn store(State(service): State<Arc<StreamingService>>) -> Response {
+    service.begun.add_permits(1);
+    service.may_store.acquire().await.unwrap().forget();
+    service.stored.fetch_add(1, Ordering::Relaxed);
+    quiet(State(service)).await
+}
+
+/// Waits for ever.
+async fn wait(State(service): State<Arc<StreamingService>>) -> Response {
+    let _open = OpenStream(service.clone());
+    service.begun.add_permits(1);
+    pending().await
 }
 
 /// As many bytes as the other side takes.

@@ -1,6 +1,12 @@
-//! The calling side: one HTTP/2 connection to a process, dialled when a request needs it.
+//! The calling side: the HTTP/2 connections to a process, dialled when a request needs one.
+//!
+//! Streams, which last as long as their clients, have connections of their own. So no other request ever waits for one of them, and
+//! what a slow reader leaves unread is held in smaller windows.
 
-use super::{ALPN, CONNECTION_WINDOW, PING_EVERY, PING_TIMEOUT, SEND_BUFFER, STREAM_WINDOW, TrackedExecutor};
+use super::pool::{ConnectionPool, IDLE};
+use super::{
+    ALPN, PING_EVERY, PING_TIMEOUT, READER_WINDOW, SEND_BUFFER, STREAM_WINDOW, STREAMS, TrackedExecutor,
+};
 use crate::http_body::ResponseBody;
 use crate::mesh::MeshContext;
 use crate::mesh::dial_tls::{DIAL_TIMEOUT, dial_tls};
@@ -13,22 +19,33 @@ use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Uri, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use kernel::http::deadline_of;
 use kernel::{RpcError, unavailable};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tokio::sync::Mutex;
-use tokio::time::timeout;
+use std::sync::{Arc, Weak};
+use tokio::time::{Instant, sleep, timeout};
+
+type Pool = ConnectionPool<SendRequest<Body>>;
 
 pub(super) struct MeshHttpLink {
     service: &'static str,
     url: String,
-    connection: Mutex<Option<SendRequest<Body>>>,
+    /// For requests that end by their deadlines.
+    requests: Arc<Pool>,
+    /// For those without one.
+    streams: Arc<Pool>,
     in_flight: Arc<AtomicUsize>,
 }
 
 impl MeshHttpLink {
     pub fn new(service: &'static str, url: &str) -> MeshHttpLink {
-        MeshHttpLink { service, url: url.to_owned(), connection: Mutex::default(), in_flight: Arc::default() }
+        MeshHttpLink {
+            service,
+            url: url.to_owned(),
+            requests: Pool::new(),
+            streams: Pool::new(),
+            in_flight: Arc::default(),
+        }
     }
 
     /// Requests whose responses are not at their end.
@@ -38,14 +55,19 @@ impl MeshHttpLink {
 
     pub async fn send(&self, context: &Arc<MeshContext>, request: Request) -> Result<Response, RpcError> {
         let in_flight = RequestInFlight::new(&self.in_flight);
+        let is_stream = deadline_of(request.headers()).is_none();
         let mut request = self.addressed(request)?;
+        let (pool, window) = match is_stream {
+            true => (&self.streams, READER_WINDOW),
+            false => (&self.requests, STREAM_WINDOW),
+        };
         loop {
-            let mut connection = self.connection(context).await?;
-            match connection.try_send_request(request).await {
+            let mut stream = pool.stream(async |id| self.dial(context, (pool, id), window).await).await?;
+            match stream.connection.try_send_request(request).await {
                 Ok(response) => {
                     let (mut parts, body) = response.into_parts();
                     parts.version = Version::HTTP_11;
-                    let body = ResponseBody::new(body).holding(in_flight);
+                    let body = ResponseBody::new(body).holding((in_flight, stream));
                     return Ok(Response::from_parts(parts, Body::new(body)));
                 }
                 Err(mut failed) => match failed.take_message() {
@@ -69,24 +91,27 @@ impl MeshHttpLink {
         Ok(Request::from_parts(parts, body))
     }
 
-    /// The connection that is open, or a new one. Whoever comes meanwhile waits for the same.
-    async fn connection(&self, context: &Arc<MeshContext>) -> Result<SendRequest<Body>, RpcError> {
-        let mut current = self.connection.lock().await;
-        if let Some(open) = current.as_ref().filter(|connection| !connection.is_closed()) {
-            return Ok(open.clone());
-        }
-        let dialled = timeout(DIAL_TIMEOUT, self.connect(context)).await.context("no answer in time");
-        let connection = dialled.flatten().map_err(|error| self.failed(error))?;
-        *current = Some(connection.clone());
-        Ok(connection)
+    async fn dial(
+        &self,
+        context: &Arc<MeshContext>,
+        pooled: (&Arc<Pool>, u64),
+        window: u32,
+    ) -> Result<SendRequest<Body>, RpcError> {
+        let dialled = timeout(DIAL_TIMEOUT, self.connect(context, pooled, window)).await;
+        dialled.context("no answer in time").flatten().map_err(|error| self.failed(error))
     }
 
-    async fn connect(&self, context: &Arc<MeshContext>) -> anyhow::Result<SendRequest<Body>> {
+    async fn connect(
+        &self,
+        context: &Arc<MeshContext>,
+        (pool, id): (&Arc<Pool>, u64),
+        window: u32,
+    ) -> anyhow::Result<SendRequest<Body>> {
         let (stream, not_after) = dial_tls(context, self.service, &self.url, Some(ALPN)).await?;
         let (sender, connection) = Builder::new(TrackedExecutor(context.tracker.clone()))
             .timer(TokioTimer::new())
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_stream_window_size(window)
+            .initial_connection_window_size(window * STREAMS)
             .max_send_buf_size(SEND_BUFFER)
             .keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_TIMEOUT)
@@ -94,11 +119,12 @@ impl MeshHttpLink {
             .handshake(TokioIo::new(stream))
             .await
             .context("HTTP/2")?;
-        let (clock, stop) = (context.clock.clone(), context.stop.clone());
+        let (clock, stop, pool) = (context.clock.clone(), context.stop.clone(), Arc::downgrade(pool));
         context.tracker.spawn(async move {
             tokio::select! {
                 _ = connection => {}
                 () = identity::expired(&clock, not_after) => {}
+                () = idle(&pool, id) => {}
                 () = stop.cancelled() => {}
             }
         });
@@ -107,6 +133,16 @@ impl MeshHttpLink {
 
     fn failed(&self, cause: impl Into<anyhow::Error>) -> RpcError {
         RpcError::unavailable(unavailable(self.service), cause.into().context(self.url.clone()))
+    }
+}
+
+/// Returns when a connection is not needed any more.
+async fn idle(pool: &Weak<Pool>, id: u64) {
+    loop {
+        sleep(IDLE / 2).await;
+        if pool.upgrade().is_none_or(|pool| pool.forget_idle(id, Instant::now())) {
+            return;
+        }
     }
 }
 
