@@ -4,6 +4,7 @@ use super::check_slug;
 use super::record::record;
 use crate::RunService;
 use crate::error::Error;
+use crate::known_profiles::NAMESPACE;
 use crate::known_profiles::needs_credential;
 use kernel::Caller;
 use proto_schemas::requests::profile::{Delete, GotProfile};
@@ -29,6 +30,6 @@ impl RunService {
         // The credential first: what is left behind by a crash is a row without one, which is not shown.
         self.secrets.remove(&profile).await?;
         self.store.remove_profile(&profile).await?;
-        Ok(GotProfile { profile: record(&profile, &self.settings.namespace, false, None) })
+        Ok(GotProfile { profile: record(&profile, NAMESPACE, false, None) })
     }
 }

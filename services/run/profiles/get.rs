@@ -5,6 +5,7 @@ use super::record::record;
 use crate::RunService;
 use crate::access::Access;
 use crate::error::Error;
+use crate::known_profiles::NAMESPACE;
 use crate::known_profiles::is_builtin;
 use kernel::Caller;
 use proto_schemas::requests::profile::{Get, GotProfile, ProviderProfile};
@@ -28,6 +29,6 @@ impl RunService {
             return Err(Error::NotFound(format!("profile {profile}")));
         }
         let row = self.store.profile(profile).await?;
-        Ok(record(profile, &self.settings.namespace, has_credential, row))
+        Ok(record(profile, NAMESPACE, has_credential, row))
     }
 }

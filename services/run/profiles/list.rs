@@ -4,7 +4,7 @@ use super::record::record;
 use crate::RunService;
 use crate::access::Access;
 use crate::error::Error;
-use crate::known_profiles::{BUILT_IN, needs_credential};
+use crate::known_profiles::{BUILT_IN, NAMESPACE, needs_credential};
 use kernel::Caller;
 use proto_schemas::requests::profile::{List, ProfileList};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ impl RunService {
         let configured = self.configured_profiles().await?;
         let mut rows = self.store.profiles().await?;
         let profiles = profiles(&configured).into_iter().map(|(profile, has_credential)| {
-            record(profile, &self.settings.namespace, has_credential, rows.remove(profile))
+            record(profile, NAMESPACE, has_credential, rows.remove(profile))
         });
         Ok(ProfileList { profiles: profiles.collect() })
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-const PAGE: PageLimit = PageLimit { default: 20, most: 100 };
+const PAGE: PageLimit = PageLimit::new(20, 100);
 /// What a back end may need to go on with its thread.
 const MOST_BACK_END: usize = 16 << 10;
 

@@ -61,9 +61,10 @@ impl RunService {
             RunnerPlacement::HostProcess => "host-process",
             RunnerPlacement::KubernetesJob => "kubernetes-job",
         };
+        let payer = Payer::tenant(&run.row.tenant);
         let row = NewRunnerRow {
             id: &runner_id,
-            payer: Payer::tenant(&run.row.tenant).key(),
+            payer: payer.key(),
             run_id: &run_id,
             attempt: &attempt,
             placement,

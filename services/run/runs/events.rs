@@ -7,7 +7,7 @@ use kernel::{Caller, PageLimit};
 use proto_schemas::requests::run::{Events, RunEventPage};
 use std::sync::Arc;
 
-pub(crate) const EVENTS_PAGE: PageLimit = PageLimit { default: 100, most: 500 };
+pub(crate) const EVENTS_PAGE: PageLimit = PageLimit::new(100, 500);
 
 impl RunService {
     pub(crate) async fn events(self: Arc<Self>, caller: Caller, params: Events) -> Result<RunEventPage, Error> {

@@ -8,7 +8,7 @@ use proto_schemas::requests::run::{Get, GotRun, List, RunPage};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-const PAGE: PageLimit = PageLimit { default: 50, most: 200 };
+const PAGE: PageLimit = PageLimit::new(50, 200);
 
 impl RunService {
     pub(crate) async fn get(self: Arc<Self>, caller: Caller, params: Get) -> Result<GotRun, Error> {
