@@ -5,6 +5,7 @@ server always finds its port free. Port 443 is used where the machine allows it:
 """
 
 import http.client
+import json
 import os
 import queue
 import random
@@ -100,6 +101,17 @@ class Aund:
             return response.status, dict(response.getheaders()), response.read()
         finally:
             connection.close()
+
+    def operator(self, service, method, params):
+        """The result of a call on the operator's socket of the process that answers."""
+        data = self.folder / "split" / f"{service}1" if split() else self.data
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(10)
+            connection.connect(str(data / "aund.sock"))
+            connection.sendall(json.dumps({"method": method, "params": params}).encode() + b"\n")
+            answer = json.loads(connection.makefile().readline())
+        assert "result" in answer, f"{method} was refused: {answer}"
+        return answer["result"]
 
     def certificate(self, aid):
         """The current certificate of an AID as PEM text, or None where there is none."""

@@ -2,9 +2,11 @@
 
 import asyncio
 import http.client
+import json
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from agents import VENVS
@@ -32,14 +34,31 @@ not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "502"]
 
 MANY = 1_000_000
 CLASSES = {f'classes."{name}"': MANY for name in ("agent.write", "h2a.write", "agent.publish")}
+# The routes of runs: each is tried by everybody whose token it takes.
+RUNS = "/api/v1/"
+TENANT = "hwlab"
 
 
 @pytest.mark.slow
 @pytest.mark.limits(http_per_second=MANY, calls_per_second=MANY, **CLASSES)
 def test_generated_requests_get_what_the_document_says(server, folder):
-    token = registered(server)
+    everything = [option for path in (*OTHER_HOSTS, *NO_SERIALIZER) for option in ("--exclude-path", path)]
+    schemathesis(server, folder, registered(server), *everything, "--exclude-path-regex", f"^{RUNS}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["tenant", "admin", "runner"])
+@pytest.mark.limits(http_per_second=MANY, calls_per_second=MANY)
+def test_generated_requests_about_runs_get_what_the_document_says(server, folder, kind):
+    token, ids = run_token(server, kind)
+    # Ids of something that is there: without them almost everything is not found.
+    parameters = "".join(f'"{name}" = {json.dumps(value)}\n' for name, value in ids.items())
+    schemathesis(server, folder, token, "--include-path-regex", f"^{RUNS}", parameters=parameters)
+
+
+def schemathesis(server, folder, token, *paths, parameters=""):
     config = Path(folder) / "schemathesis.toml"
-    config.write_text(CONFIG)
+    config.write_text(f"{CONFIG}\n[parameters]\n{parameters}" if parameters else CONFIG)
     command = [
         VENVS / "schemathesis" / "bin" / "schemathesis",
         *("--config-file", config),
@@ -48,9 +67,8 @@ def test_generated_requests_get_what_the_document_says(server, folder):
         *("--header", f"Authorization: Bearer {token}"),
         *("--phases", "examples,coverage,fuzzing", "--max-examples", "10", "--generation-deterministic"),
         *("--exclude-checks", ",".join(sorted(OFF)), "--continue-on-failure", "--no-color"),
+        *paths,
     ]
-    for path in (*OTHER_HOSTS, *NO_SERIALIZER):
-        command += ["--exclude-path", path]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=220, cwd=folder)
     assert ran.returncode == 0, ran.stdout[-20_000:] + ran.stderr[-2_000:]
 
@@ -70,3 +88,46 @@ def registered(server):
     connection.request("POST", "/agents", '{"name":"Helper"}', headers)
     assert connection.getresponse().status == 201
     return token
+
+
+def run_token(server, kind):
+    """A token of a kind, and the ids of a run that there is for it."""
+    made = server.operator("run", "run.token_create", {"tenantId": TENANT})
+    tenant = made["token"]
+    job = new_job(server, tenant)
+    ids = {name: job[name] for name in ("runId", "commandId", "runnerJobId")}
+    session = {"tenantId": TENANT, "projectId": "acme/site", "backendProfile": "example"}
+    ids["sessionId"] = api(server, tenant, "POST", "sessions", session)["sessionId"]
+    if kind == "admin":
+        return server.operator("run", "run.token_create", {"admin": True})["token"], ids
+    return (tenant if kind == "tenant" else job["runnerToken"]), ids
+
+
+def api(server, token, verb, path, body):
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "Host": server.gateway}
+    connection = http.client.HTTPConnection(server.address, server.plain_port, timeout=10)
+    connection.request(verb, RUNS + path, json.dumps(body), headers)
+    answer = connection.getresponse()
+    data = json.loads(answer.read())
+    assert answer.status in (200, 201), data
+    return data["data"]
+
+
+def new_run(server, token):
+    run = {
+        "tenantId": TENANT,
+        "projectId": "acme/site",
+        "workspaceRef": {},
+        "providerId": "G14",
+        "backendProfile": "example",
+        "traceSink": None,
+    }
+    return api(server, token, "POST", "runs", run)["runId"]
+
+
+def new_job(server, token):
+    run = new_run(server, token)
+    turn = {"type": "turn", "payload": {"prompt": "hello"}}
+    command = api(server, token, "POST", f"runs/{quote(run)}/commands", turn)["commandId"]
+    job = {"commandId": command, "launcher": "external"}
+    return api(server, token, "POST", f"runs/{quote(run)}/runner-jobs", job)

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
-const PAGE: PageLimit = PageLimit { default: 20, most: 100 };
+const PAGE: PageLimit = PageLimit::new(20, 100);
 
 /// What a turn says. One of the names has a text.
 #[derive(Deserialize)]

@@ -1,6 +1,7 @@
 //! The service alone, on either engine, through its methods and routes.
 
 mod health;
+mod leases;
 mod listing;
 mod profiles;
 mod session_events;
