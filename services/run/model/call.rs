@@ -129,6 +129,8 @@ pub(crate) struct NewJob {
 pub(crate) enum StorageCheck {
     Present,
     Missing,
+    /// It has more than a session may store.
+    Full,
 }
 
 /// An event with a payload that was checked and redacted.

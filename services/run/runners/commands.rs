@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::model::call::{CancelFlags, Operation};
 use crate::model::decide::{cancel_flags, holds_lease, run_ended};
 use crate::shown::command_record;
+use crate::store::ReportedStorage;
 use kernel::{Caller, PageLimit};
 use proto_schemas::requests::run::{GotCommand, RunApproval};
 use proto_schemas::requests::runner::{Acknowledge, PollCommands, PolledCommands, SetCommandStatus};
@@ -112,7 +113,30 @@ impl RunService {
             back_end,
         };
         self.change(&access, &run_id, operation).await?;
+        if params.status.terminal().is_some() {
+            self.measure_storage_of(&access, &run_id).await?;
+        }
         self.whole_command(&params.command_id).await
+    }
+
+    /// After each turn the storage of a session is measured, while its runner goes on.
+    async fn measure_storage_of(&self, access: &Access, run_id: &str) -> Result<(), Error> {
+        let Some(session_id) = self.visible_run(access, run_id).await?.row.session else { return Ok(()) };
+        let (storage, store, now) = (self.storage.clone(), self.store.clone(), self.clock.now_ms());
+        self.tracker.spawn(async move {
+            let Ok(measured) = storage.measure(&session_id).await else { return };
+            let reported = ReportedStorage {
+                session_id: &session_id,
+                bytes: measured.bytes,
+                files: measured.files,
+                sha256: measured.sha256.as_deref(),
+                now,
+            };
+            if let Err(error) = store.report_storage(&reported, None).await {
+                tracing::warn!("the size of the storage of {session_id} could not be stored: {error}");
+            }
+        });
+        Ok(())
     }
 
     async fn whole_command(&self, id: &str) -> Result<GotCommand, Error> {

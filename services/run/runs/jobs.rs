@@ -57,12 +57,7 @@ impl RunService {
             log_ref: new_id(&self.ids, "log", now),
             token_hash: hash_of(&token),
             token_prefix: shown_part(&token),
-            storage: match &run.row.session {
-                Some(session) if !self.storage.exists(session).await.unwrap_or(false) => {
-                    StorageCheck::Missing
-                }
-                _ => StorageCheck::Present,
-            },
+            storage: self.storage_of(run.row.session.as_deref()).await?,
             session_bytes: i64::try_from(self.settings.session_bytes).unwrap_or(i64::MAX),
         };
         let answer = self.change(&access, &params.run_id, Operation::AddJob(Box::new(new))).await?;
@@ -73,6 +68,18 @@ impl RunService {
             runner_job.manager = Some(self.manager_url.clone());
         }
         Ok(CreatedRunnerJob { runner_job, created })
+    }
+
+    /// Whether a runner can work in the storage of a session: a folder has no quota of its own, so it is measured.
+    async fn storage_of(&self, session: Option<&str>) -> Result<StorageCheck, Error> {
+        let Some(session) = session else { return Ok(StorageCheck::Present) };
+        if !self.storage.exists(session).await.map_err(RpcError::internal)? {
+            return Ok(StorageCheck::Missing);
+        }
+        let measured = self.storage.measure(session).await.map_err(RpcError::internal)?;
+        // What has too many files to be measured is more than enough.
+        let full = measured.sha256.is_none() || measured.bytes.unsigned_abs() > self.settings.session_bytes;
+        Ok(if full { StorageCheck::Full } else { StorageCheck::Present })
     }
 
     pub(crate) async fn runner_jobs(

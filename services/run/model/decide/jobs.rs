@@ -100,7 +100,8 @@ impl RunWork<'_> {
         if session.storage_kind != "pvc" || new.storage == StorageCheck::Missing {
             return Err(Error::StoreEvicted(session_id.clone()));
         }
-        if session.storage_bytes.is_some_and(|bytes| bytes > new.session_bytes) {
+        let reported = session.storage_bytes.is_some_and(|bytes| bytes > new.session_bytes);
+        if reported || new.storage == StorageCheck::Full {
             return Err(Error::Infra("session storage is over its quota".to_owned()));
         }
         Ok(())
