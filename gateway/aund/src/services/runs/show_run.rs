@@ -53,8 +53,8 @@ async fn read(caller: &RunCaller, run_id: &str) -> anyhow::Result<ShownRun> {
     let run_id = run_id.to_owned();
     let run = caller.ask(&Get { run_id: run_id.clone() }).await?.run;
     let result = caller.ask(&run::Result { run_id: run_id.clone(), command_id: None }).await?;
-    let commands = caller.ask(&Commands { run_id: run_id.clone(), before_seq: None, limit: Some(COMMANDS) });
-    let RunCommandPage { mut commands, has_more } = commands.await?;
+    let newest = Commands { run_id: run_id.clone(), before_seq: None, limit: Some(COMMANDS) };
+    let RunCommandPage { mut commands, has_more } = caller.ask(&newest).await?;
     commands.reverse();
     let approvals = caller.ask(&Approvals { run_id: run_id.clone() }).await?.approvals;
     let runner_jobs = caller.ask(&RunnerJobs { run_id, command_id: None }).await?.runner_jobs;
