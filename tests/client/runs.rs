@@ -10,7 +10,7 @@ use crate::support::{TestServer, printed, until};
 const SETTINGS: &str = "run.tenants.unidesk = { aids = [\"*\"] }\nrun.tenants.hwlab = {}";
 
 /// A run whose client and runner are this test.
-struct PlayedRun {
+struct CommandedRun {
     server: TestServer,
     token: String,
     runner_token: String,
@@ -20,15 +20,15 @@ struct PlayedRun {
     runner: String,
 }
 
-impl PlayedRun {
+impl CommandedRun {
     /// With a command that waits.
-    async fn begin() -> PlayedRun {
+    async fn begin() -> CommandedRun {
         let server = TestServer::shared_with(SETTINGS).await;
         let token = runs(&server, &["token", "unidesk"]).await.trim().to_owned();
         let nobody = String::new;
         let (command, attempt, runner) = (nobody(), nobody(), nobody());
         let mut played =
-            PlayedRun { server, token, runner_token: nobody(), run: nobody(), command, attempt, runner };
+            CommandedRun { server, token, runner_token: nobody(), run: nobody(), command, attempt, runner };
         let created = played
             .asked(
                 "POST",
@@ -141,7 +141,7 @@ async fn a_token_is_printed_alone_and_refused_after_it_is_revoked() {
 
 #[tokio::test]
 async fn the_operator_sees_a_run_from_its_beginning_to_its_end() {
-    let mut played = PlayedRun::begin().await;
+    let mut played = CommandedRun::begin().await;
     let (run, command) = (played.run.clone(), played.command.clone());
     let line = |listed: &str| listed.lines().find(|line| line.starts_with(&run)).map(str::to_owned);
     let listed = line(&played.printed(&["list", "--tenant", "unidesk", "--limit", "500"]).await);
@@ -198,7 +198,7 @@ async fn the_operator_sees_a_run_from_its_beginning_to_its_end() {
 
 #[tokio::test]
 async fn a_command_that_runs_is_cancelled_when_its_runner_confirms_it() {
-    let mut played = PlayedRun::begin().await;
+    let mut played = CommandedRun::begin().await;
     played.claim().await;
     let command = played.command.clone();
     let asked = played.printed(&["cancel", &command]).await;
@@ -218,7 +218,7 @@ async fn a_command_that_runs_is_cancelled_when_its_runner_confirms_it() {
 
 #[tokio::test]
 async fn an_agent_of_a_tenant_follows_a_run_over_its_connection() {
-    let mut played = PlayedRun::begin().await;
+    let mut played = CommandedRun::begin().await;
     let cli = AgentCli::with(&played.server, &["alice"]).await;
     let run = played.run.clone();
     let listed = cli.run(&["runs", "list", "--as", "alice", "--limit", "500"]).await;

@@ -10,7 +10,7 @@ use proto_schemas::{HttpRoute, HttpRouteBody, Method, methods};
 use serde_json::{Map, Value, json};
 
 use super::client::{
-    PROFILE, TENANT_OF_AGENTS, TestAnswer, TestApi, TestBackEnd, TestManager, TestRunner, assert_contiguous,
+    PROFILE, TENANT_OF_AGENTS, ManagerAnswer, TestApi, TestBackEnd, TestManager, TestRunner, assert_contiguous,
     number, said, written,
 };
 use crate::support::agent::{random_hex, text};
@@ -115,7 +115,7 @@ struct RunRequest {
 }
 
 impl RunRequest {
-    async fn send(&self, api: &TestApi) -> TestAnswer {
+    async fn send(&self, api: &TestApi) -> ManagerAnswer {
         if self.has_body {
             let body = Value::Object(self.members.clone());
             return api.call(self.verb, &self.path, &body).await;
