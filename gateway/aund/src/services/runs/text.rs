@@ -65,7 +65,7 @@ pub(super) fn options<'a>(own: impl Iterator<Item = &'a str>) -> String {
 /// A text of a payload under one of these names, or else the whole payload.
 pub(super) fn text_of(payload: &Value, names: &[&str]) -> String {
     let found = names.iter().find_map(|name| payload[name].as_str().filter(|text| !text.is_empty()));
-    printable(&cut(found.unwrap_or(&payload.to_string())))
+    printable(&cut(found.unwrap_or(&payload.to_string()).trim_end()))
 }
 
 #[cfg(test)]
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_payload_without_a_known_text_is_shown_whole() {
-        assert_eq!(text_of(&json!({ "text": "a\u{202e}b" }), &["message", "text"]), "a\\u202eb");
+        assert_eq!(text_of(&json!({ "text": "a\u{202e}b\n" }), &["message", "text"]), "a\\u202eb");
         assert_eq!(text_of(&json!({ "n": 1 }), &["text"]), r#"{"n":1}"#);
     }
 }
