@@ -186,7 +186,7 @@ async fn the_operator_sees_a_run_from_its_beginning_to_its_end() {
             "2  replies: Berlin.\\u001b[2J",
             "    Yes.",
             &format!("3  {command} is completed"),
-            "4  the run is cancelled: cancelled: done",
+            "4  the run is cancelled: done",
         ]
     );
     assert_eq!(played.printed(&["watch", &run, "--after", "3"]).await.lines().count(), 1);

@@ -26,9 +26,13 @@ pub(super) fn state(show: &Show, state: &str) -> String {
     }
 }
 
-/// `backend-failed: asked to fail`, or one of both, or nothing.
+/// `backend-failed: asked to fail`, or one of both, or nothing. That something was cancelled is its status already.
 pub(super) fn failure(kind: Option<&str>, message: Option<&str>) -> String {
-    let parts = [kind, message].into_iter().flatten().map(printable_line).filter(|part| !part.is_empty());
+    let parts = [kind.filter(|kind| *kind != "cancelled"), message]
+        .into_iter()
+        .flatten()
+        .map(printable_line)
+        .filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join(": ")
 }
 
@@ -86,7 +90,7 @@ mod tests {
     #[test]
     fn a_failure_is_a_kind_and_a_sentence() {
         assert_eq!(failure(Some("backend-failed"), Some("it\nwas")), "backend-failed: it was");
-        assert_eq!(failure(Some("cancelled"), None), "cancelled");
+        assert_eq!(failure(Some("cancelled"), Some("thank you")), "thank you");
         assert_eq!(failure(None, Some("")), "");
     }
 
