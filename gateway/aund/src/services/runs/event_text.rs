@@ -191,7 +191,7 @@ mod tests {
             (
                 "terminal_status",
                 json!({ "status": "cancelled", "scope": "run", "failureKind": "cancelled" }),
-                "the run is cancelled: cancelled",
+                "the run is cancelled",
             ),
         ] {
             assert_eq!(line(kind, payload), expected, "{kind}");
