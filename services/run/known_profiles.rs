@@ -41,6 +41,11 @@ pub(crate) fn profile_of_secret(name: &str) -> Option<&str> {
     name.strip_prefix(SECRET).filter(|profile| is_slug(profile))
 }
 
+/// Whether a secret is for tools: it has no credential of a profile.
+pub(crate) fn is_of_tools(name: &str) -> bool {
+    name.strip_prefix(NAMESPACE).is_some_and(|rest| rest.starts_with("-tool-"))
+}
+
 /// `^[a-z][a-z0-9-]{0,62}$`
 pub(crate) fn is_slug(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';

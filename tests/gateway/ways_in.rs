@@ -215,7 +215,8 @@ fn names_in(path: &str) -> impl Iterator<Item = &str> {
 /// The sentence of a refusal, in whichever envelope.
 fn sentence(refused: &TestResponse) -> String {
     let body = refused.json();
-    body["error"]["message"].as_str().or(body["error"].as_str()).expect("it says why").to_owned()
+    let said = [&body["error"]["message"], &body["error"], &body["message"]];
+    said.into_iter().find_map(Value::as_str).expect("it says why").to_owned()
 }
 
 /// Routes on the host of the gateway: those of agents are under other names.

@@ -404,7 +404,11 @@ async fn a_session_is_listed_while_it_runs_and_until_it_was_read() {
     let read = back_end.api.ok("POST", &format!("{path}/read"), &json!({ "readerId": "cli" }), 200).await;
     assert_eq!(read["unread"], false);
     assert!(sessions(&back_end, "readerId=cli").await.is_empty());
-    assert_eq!(sessions(&back_end, "readerId=phone").await, std::slice::from_ref(&session), "another reader has not");
+    assert_eq!(
+        sessions(&back_end, "readerId=phone").await,
+        std::slice::from_ref(&session),
+        "another reader has not"
+    );
     back_end.api.ok("POST", &format!("{path}/read"), &json!({ "readerId": "cli", "version": 0 }), 200).await;
     assert!(sessions(&back_end, "").await.is_empty(), "a cursor does not move back");
     let all: BTreeSet<String> = sessions(&back_end, "state=all").await.into_iter().collect();

@@ -9,8 +9,8 @@ use proptest::test_runner;
 use serde_json::{Value, json};
 
 use super::client::{
-    SETTINGS, TENANT_OF_AGENTS, ManagerAnswer, TestBackEnd, TestManager, TestRunner, assert_contiguous, number,
-    said,
+    ManagerAnswer, SETTINGS, TENANT_OF_AGENTS, TestBackEnd, TestManager, TestRunner, assert_contiguous,
+    number, said,
 };
 use crate::support::agent::{ConnectedAgent, text};
 use crate::support::{TestServer, setting, split, until};

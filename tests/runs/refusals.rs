@@ -10,8 +10,8 @@ use proto_schemas::{HttpRoute, HttpRouteBody, Method, methods};
 use serde_json::{Map, Value, json};
 
 use super::client::{
-    PROFILE, TENANT_OF_AGENTS, ManagerAnswer, TestApi, TestBackEnd, TestManager, TestRunner, assert_contiguous,
-    number, said, written,
+    ManagerAnswer, PROFILE, TENANT_OF_AGENTS, TestApi, TestBackEnd, TestManager, TestRunner,
+    assert_contiguous, number, said, written,
 };
 use crate::support::agent::{random_hex, text};
 use crate::support::{TestServer, until};
@@ -717,7 +717,10 @@ async fn what_an_event_may_not_be() {
     let waits = owned.stored().await;
     let good = said(command, "good", "good");
     let event = |kind: &str, payload: Value| json!({ "clientEventId": "bad", "type": kind, "commandId": command, "payload": payload });
-    let large = json!({ "more": ["x".repeat(200_000), "x".repeat((256 << 10) - 200_000 - 16 + 1)] });
+    // Texts are cut at 64 KiB, so it takes several.
+    let texts: Vec<String> =
+        (0..5).map(|at| "x".repeat(if at < 4 { 60_000 } else { (256 << 10) - 240_000 - 24 })).collect();
+    let large = json!({ "more": texts });
     assert_eq!(large.to_string().len(), (256 << 10) + 1);
     for (bad, status, kind) in [
         (event("nonsense", json!({})), 400, "schema-invalid"),

@@ -4,7 +4,7 @@ use super::fixed::RunFixed;
 use super::redact::redact_json;
 use crate::error::Error;
 use crate::known_profiles::check_slug;
-use crate::known_profiles::{EXAMPLE, NAMESPACE, profile_of_secret, secret_name};
+use crate::known_profiles::{EXAMPLE, NAMESPACE, is_of_tools, secret_name};
 use crate::settings::{MAX_TIMEOUT_MS, MIN_TIMEOUT_MS, Settings, TenantSettings};
 use kernel::strict_json::{ObjectMembers, members};
 use proto_schemas::requests::run::{
@@ -52,6 +52,17 @@ pub(crate) fn check_run(
         session_ref: draft.session_ref.clone(),
         resource_bundle_ref: bundle.filter(|bundle| !is_null(bundle)),
     })
+}
+
+/// It names a target, and grants nothing.
+pub(crate) fn check_provider_id(provider: &str) -> Result<(), Error> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    match (1..=64).contains(&provider.len()) && provider.bytes().all(allowed) {
+        true => Ok(()),
+        false => Err(Error::Invalid(
+            "providerId must have 1 to 64 characters of A-Z, a-z, 0-9, '_' and '-'".to_owned(),
+        )),
+    }
 }
 
 /// A member that is stored as it came, without secrets: references to them have their own place.
@@ -171,8 +182,8 @@ fn check_tool(given: &ToolCredential) -> Result<(), Error> {
     const NAME: &str = "executionPolicy.secretScope.toolCredentials[]";
     let sentence = if !TOOLS.contains(&&*given.tool) {
         format!("{NAME}.tool must be of {}", TOOLS.join(", "))
-    } else if profile_of_secret(&given.secret_ref.name).is_some() {
-        format!("{NAME}.secretRef.name must not name a provider credential")
+    } else if !is_of_tools(&given.secret_ref.name) {
+        format!("{NAME}.secretRef.name must begin with {NAMESPACE}-tool-")
     } else if !is_of_namespace(&given.secret_ref) {
         format!("{NAME}.secretRef.namespace must be {NAMESPACE}")
     } else {
@@ -192,7 +203,7 @@ fn check_workspace(settings: &Settings, tenant: &str, workspace: &RawValue) -> R
     if let Some(path) = text(&members, "path")? {
         let leaves = path.split(['/', '\\']).any(|part| part == "..");
         let drive = path.as_bytes().get(1) == Some(&b':');
-        if path.is_empty() || path.starts_with(['/', '\\']) || path.contains('\0') || leaves || drive {
+        if path.starts_with(['/', '\\']) || path.contains('\0') || leaves || drive {
             return Err(Error::Invalid(
                 "workspaceRef.path must be a relative path below workspaceRef.root, without '..'".to_owned(),
             ));
@@ -337,7 +348,7 @@ mod tests {
                 "keys": ["auth.json", "config.toml"]}))]}),
             ),
             scope(
-                json!({"toolCredentials": [{"tool": "github", "secretRef": {"name": "gh", "keys": ["token"]}}]}),
+                json!({"toolCredentials": [{"tool": "github", "secretRef": {"name": "agentrun-v01-tool-gh", "keys": ["token"]}}]}),
             ),
             // The reference is right. Whether the secret exists where the runner is, the runner sees.
             json!({"backendProfile": "other", "executionPolicy": {"secretScope": {"providerCredentials":

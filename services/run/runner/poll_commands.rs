@@ -77,7 +77,11 @@ impl RunService {
     /// Answers that are not in the log yet.
     pub(crate) async fn answers_for_runner(&self, run_id: &str) -> Result<Vec<RunApproval>, Error> {
         let answered = self.store.answered_approvals(run_id).await?;
-        answered.into_iter().map(|approval| self.approval_shown(approval, 0)).collect()
+        if answered.is_empty() {
+            return Ok(Vec::new());
+        }
+        let timeout_ms = self.store.run(run_id).await?.map_or(0, |run| run.row.timeout_ms);
+        answered.into_iter().map(|approval| self.approval_shown(approval, timeout_ms)).collect()
     }
 
     /// After each turn the storage of a session is measured, while its runner goes on.

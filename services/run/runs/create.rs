@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::ids::new_id;
 use crate::model::call::{NewRun, RunAnswer, RunOperation};
 use crate::model::fixed::RunFixed;
-use crate::model::policy::check_run;
+use crate::model::policy::{check_provider_id, check_run};
 use crate::runs::printable;
 use kernel::{Caller, CpuOwner, Payer, RpcError};
 use proto_schemas::requests::run::{Create, CreatedRun};
@@ -16,6 +16,7 @@ impl RunService {
     pub(crate) async fn create(self: Arc<Self>, caller: Caller, params: Create) -> Result<CreatedRun, Error> {
         let access = self.access(&caller)?;
         printable("projectId", &params.project_id)?;
+        check_provider_id(&params.provider_id)?;
         access.may_create_for(&params.tenant_id, &self.settings)?;
         let configured = self.secrets.list().await?;
         let has_secret = |profile: &str| configured.iter().any(|known| known == profile);

@@ -48,6 +48,11 @@ pub(crate) fn methods(rpc: Rpc<RunService>) -> Rpc<RunService> {
 impl RunService {
     /// A run, if it exists for the caller.
     pub(crate) async fn visible_run(&self, access: &RunAccess, id: &str) -> Result<RunFacts, Error> {
+        if let RunAccess::Runner { run, .. } = access
+            && run != id
+        {
+            return Err(Error::Forbidden("the token belongs to a runner of another run".to_owned()));
+        }
         let found = self.store.run(id).await?;
         let found = found.filter(|run| access.sees(&run.row.tenant, &run.row.id));
         found.ok_or_else(|| Error::NotFound(format!("run {id}")))

@@ -154,8 +154,11 @@ async fn cancel_ends_the_active_command_or_else_the_run() {
     assert_eq!(refused, refusal("schema-invalid", 400));
     assert_eq!(cancel().await, "nothing");
     runs.insert_run(&TestRun { session: Some(&id), ..TestRun::NEW }).await;
-    runs.sql("UPDATE run_session SET active_command = 'cmd_1'").await;
+    let turn = json!({ "runId": TestRun::NEW.id, "type": "turn", "payload": { "prompt": "x" } });
+    let command = runs.ok("run.command_create", turn).await["command"]["commandId"].clone();
     assert_eq!(cancel().await, "command");
+    let read = json!({ "runId": TestRun::NEW.id, "commandId": command });
+    assert_eq!(runs.ok("run.command_get", read).await["command"]["state"], "cancelled");
     assert_eq!(cancel().await, "run");
     assert_eq!(cancel().await, "nothing");
 }

@@ -40,9 +40,13 @@ impl RunService {
     }
 }
 
-/// When the token of a runner ends; none if its run has ended, or is not there.
+/// When the token of a runner ends; none if its run is not there. For a while after the end of the run its runner is told why, and not
+/// that it is unknown.
 fn runner_token_ends_at(facts: &TokenFacts, started_at: i64) -> Option<i64> {
-    let run = facts.run.as_ref().filter(|run| run.ended_at.is_none())?;
+    let run = facts.run.as_ref()?;
+    if let Some(ended_at) = run.ended_at {
+        return Some(ended_at + RUNNER_TOKEN_MS);
+    }
     let last = match facts.attempt_id.is_some() && facts.attempt_id == run.lease_attempt {
         true if run.lease_released => run.lease_until,
         // Nobody could renew a lease while the server was down.
@@ -59,7 +63,7 @@ mod tests {
     use crate::store::TokenRun;
 
     #[test]
-    fn a_runner_token_ends_with_its_run_or_ten_minutes_after_the_last_lease_of_its_attempt() {
+    fn a_runner_token_ends_ten_minutes_after_its_run_or_after_the_last_lease_of_its_attempt() {
         let run = TokenRun {
             lease_attempt: Some("attempt_1".to_owned()),
             lease_until: 5000,
@@ -88,6 +92,6 @@ mod tests {
         assert_eq!(ends_at("attempt_2", 9000, |_| ()), after(4000), "replaced");
         let waiting = |run: &mut TokenRun| (run.lease_attempt, run.holder_registered_at) = (None, None);
         assert_eq!(ends_at("attempt_2", 0, waiting), after(3000), "not claimed yet");
-        assert_eq!(ends_at("attempt_1", 0, |run| run.ended_at = Some(1)), None);
+        assert_eq!(ends_at("attempt_1", 0, |run| run.ended_at = Some(1)), after(1), "its run has ended");
     }
 }

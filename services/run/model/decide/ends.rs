@@ -100,7 +100,7 @@ impl RunDecision<'_> {
         if self.run.row.status == RunStatus::Running && !self.run.has_taken_commands() {
             self.run.row.status = RunStatus::Claimed;
         }
-        let next = self.run.open_ids().pop();
+        let next = self.run.open_ids().into_iter().next();
         self.change_session(|session| {
             session.version += 1;
             session.state = match next {
