@@ -61,7 +61,7 @@ async fn every_route_of_the_seed_is_declared_and_in_the_document() {
     let manager = TestManager::shared().await;
     let mut declared: BTreeSet<String> = methods()
         .iter()
-        .flat_map(|method| &method.http)
+        .flat_map(|method| method.http)
         .filter_map(|route| Some(format!("{} {}", route.method, route.path.strip_prefix("/api/v1")?)))
         .collect();
     for path in ["/health", "/health/live", "/health/readiness"] {
@@ -373,7 +373,7 @@ async fn a_session_is_listed_while_it_runs_and_until_it_was_read() {
     assert!(sessions(&back_end, "").await.is_empty(), "neither runs");
     let run = back_end.run_of(&session).await;
     let command = back_end.turn(&run, "x").await;
-    assert_eq!(sessions(&back_end, "state=default").await, [session.clone()], "it runs");
+    assert_eq!(sessions(&back_end, "state=default").await, [session.as_str()], "it runs");
     let path = format!("/sessions/{session}");
     let running = back_end.api.get(&path).await;
     assert_eq!(
@@ -399,12 +399,12 @@ async fn a_session_is_listed_while_it_runs_and_until_it_was_read() {
         "{ended}"
     );
     assert_eq!((&ended["lastCommandId"], &ended["lastEventSeq"]), (&json!(command), &json!(2)));
-    assert_eq!(sessions(&back_end, "readerId=cli").await, [session.clone()], "unread");
+    assert_eq!(sessions(&back_end, "readerId=cli").await, [session.as_str()], "unread");
 
     let read = back_end.api.ok("POST", &format!("{path}/read"), &json!({ "readerId": "cli" }), 200).await;
     assert_eq!(read["unread"], false);
     assert!(sessions(&back_end, "readerId=cli").await.is_empty());
-    assert_eq!(sessions(&back_end, "readerId=phone").await, [session.clone()], "another reader has not");
+    assert_eq!(sessions(&back_end, "readerId=phone").await, [session.as_str()], "another reader has not");
     back_end.api.ok("POST", &format!("{path}/read"), &json!({ "readerId": "cli", "version": 0 }), 200).await;
     assert!(sessions(&back_end, "").await.is_empty(), "a cursor does not move back");
     let all: BTreeSet<String> = sessions(&back_end, "state=all").await.into_iter().collect();

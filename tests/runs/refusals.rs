@@ -330,7 +330,7 @@ async fn the_first_missing_member_is_named() {
     let before = owned.stored().await;
     let mut tried = 0;
     for (method, route) in routes() {
-        let api = match route.access.tokens.as_slice() {
+        let api = match route.access.tokens {
             ["admin"] => &admin,
             tokens if tokens.contains(&"tenant") => &owned.back_end.api,
             _ => &owned.runner.api,
@@ -361,7 +361,7 @@ async fn a_member_of_another_type_is_named() {
     let before = owned.stored().await;
     let mut tried = 0;
     for (method, route) in routes().filter(|(_, route)| route.body == HttpRouteBody::Params) {
-        let api = match route.access.tokens.as_slice() {
+        let api = match route.access.tokens {
             ["admin"] => &admin,
             tokens if tokens.contains(&"tenant") => &owned.back_end.api,
             _ => &owned.runner.api,

@@ -34,7 +34,8 @@ async fn with_six_hundred_open_streams_everybody_else_is_answered() {
     let (run, command, runner) = other.working().await;
     for round in 0..20 {
         let asked = join_all(runs.iter().map(|(back_end, (run, _, _))| back_end.read(run)));
-        let (seen, _) = tokio::join!(asked, runner.say(&command, &format!("e-{round}"), "x"));
+        let id = format!("e-{round}");
+        let (seen, _) = tokio::join!(asked, runner.say(&command, &id, "x"));
         assert_eq!(seen.len(), TENANTS);
     }
     assert_contiguous(&other.api.events(&run).await);
