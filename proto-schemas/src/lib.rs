@@ -39,7 +39,7 @@ pub use openrpc::openrpc;
 pub use request::Request;
 pub use reserved::is_reserved;
 pub use signal::Signal;
-pub use violations::{ParamViolation, violations};
+pub use violations::{ParamViolation, bound_violations, violations};
 
 /// The errors of `errors.json` and of the namespaces, one constant each.
 pub mod codes {

@@ -1,7 +1,8 @@
 //! What is wrong with parameters that could not be read, in the words of their schema.
 //!
-//! Only what keeps a type from being read is looked for: members that are missing, and values of another kind. Lengths, ranges and
-//! forms are the service's, which says more about them than a schema can.
+//! What keeps a type from being read is looked for in every call that fails: members that are missing, and values of another kind.
+//! Lengths and ranges are looked for in every call of a service that asks for it; others say more about them than a schema can. Forms
+//! are the service's.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,6 +16,8 @@ use serde_json::value::RawValue;
 
 use crate::{COMMON, Method};
 
+/// The largest integer that every reader of JSON has.
+const LARGEST: i64 = 9_007_199_254_740_991;
 /// How many are listed at most.
 const MOST: usize = 50;
 
@@ -23,7 +26,7 @@ const MOST: usize = 50;
 pub struct ParamViolation {
     /// Where, as a JSON Pointer.
     pub path: String,
-    /// The keyword of the schema: `required`, `type`, `enum` or `const`.
+    /// The keyword of the schema, such as `required`, `type` or `maximum`.
     pub rule: &'static str,
     /// A sentence.
     pub message: String,
@@ -32,14 +35,32 @@ pub struct ParamViolation {
 /// What is wrong with these parameters, in the order of the schema: of each object first what is missing, then what has the wrong
 /// kind.
 pub fn violations(method: &Method, params: &RawValue) -> Vec<ParamViolation> {
+    let mut found = Vec::new();
+    if let Some(rules) = METHODS.get(method.name) {
+        walk(rules, params, &mut ValuePath::default(), &mut found);
+    }
+    found
+}
+
+static METHODS: LazyLock<HashMap<&str, Rules>> = LazyLock::new(|| {
     #[derive(serde::Deserialize)]
     struct MethodFile {
         #[serde(default)]
         params: Rules,
     }
+    let read = |method: &Method| {
+        let file: MethodFile = serde_json::from_str(method.text).ok()?;
+        Some((method.name, file.params))
+    };
+    crate::methods().iter().filter_map(read).collect()
+});
+
+/// The same with the lengths and the ranges of values whose kind is right.
+pub fn bound_violations(method: &Method, params: &RawValue) -> Vec<ParamViolation> {
     let mut found = Vec::new();
-    if let Ok(MethodFile { params: rules }) = serde_json::from_str(method.text) {
-        walk(&rules, params, &mut ValuePath::default(), &mut found);
+    if let Some(rules) = METHODS.get(method.name) {
+        let mut path = ValuePath { bounds: true, ..ValuePath::default() };
+        walk(rules, params, &mut path, &mut found);
     }
     found
 }
@@ -59,6 +80,18 @@ struct Rules {
     required: Vec<String>,
     properties: OrderedMembers<Rules>,
     items: Option<Box<Rules>>,
+    #[serde(rename = "anyOf")]
+    any_of: Vec<Rules>,
+    #[serde(rename = "minLength")]
+    min_length: Option<usize>,
+    #[serde(rename = "maxLength")]
+    max_length: Option<usize>,
+    #[serde(rename = "minItems")]
+    min_items: Option<usize>,
+    #[serde(rename = "maxItems")]
+    max_items: Option<usize>,
+    minimum: Option<serde_json::Number>,
+    maximum: Option<serde_json::Number>,
 }
 
 #[derive(serde::Deserialize)]
@@ -83,8 +116,16 @@ fn walk(rules: &Rules, value: &RawValue, path: &mut ValuePath, found: &mut Vec<P
     if let Some(referred) = rules.reference.as_ref().and_then(|name| SHARED.get(name)) {
         return walk(referred, value, path, found);
     }
+    // A shared schema or null.
+    let shared = rules.any_of.first().filter(|first| first.reference.is_some() && kind_of(value) != "null");
+    if let Some(shared) = shared {
+        return walk(shared, value, path, found);
+    }
     if let Some((rule, wanted)) = rules.broken_by(value) {
         return found.push(path.violation(rule, &format!("must be {wanted}")));
+    }
+    if let Some((rule, wanted)) = rules.bound_broken_by(value).filter(|_| path.bounds) {
+        return found.push(path.violation(rule, &wanted));
     }
     match value.get().as_bytes().first() {
         Some(b'{') if !(rules.properties.0.is_empty() && rules.required.is_empty()) => {
@@ -148,6 +189,56 @@ impl Rules {
     }
 }
 
+impl Rules {
+    /// The keyword whose bound the value exceeds, and what is asked for.
+    fn bound_broken_by(&self, value: &RawValue) -> Option<(&'static str, String)> {
+        match kind_of(value) {
+            "string" if self.min_length.is_some() || self.max_length.is_some() => {
+                let text: Cow<'_, str> = serde_json::from_str(value.get()).ok()?;
+                let wanted = || between(self.min_length, self.max_length, "characters");
+                let rule = outside(text.chars().count(), self.min_length, self.max_length)?;
+                Some((if rule { "minLength" } else { "maxLength" }, format!("must have {}", wanted())))
+            }
+            "array" if self.min_items.is_some() || self.max_items.is_some() => {
+                let items: Vec<&RawValue> = serde_json::from_str(value.get()).ok()?;
+                let wanted = || between(self.min_items, self.max_items, "entries");
+                let rule = outside(items.len(), self.min_items, self.max_items)?;
+                Some((if rule { "minItems" } else { "maxItems" }, format!("must have {}", wanted())))
+            }
+            "integer" | "number" if self.minimum.is_some() || self.maximum.is_some() => {
+                let number = |text: &serde_json::Number| text.as_f64();
+                let (least, most) =
+                    (self.minimum.as_ref().and_then(number), self.maximum.as_ref().and_then(number));
+                let rule = outside(value.get().parse::<f64>().ok()?, least, most)?;
+                let wanted = match (&self.minimum, &self.maximum) {
+                    (Some(least), Some(most)) if most.as_i64() != Some(LARGEST) => {
+                        format!("must be between {least} and {most}")
+                    }
+                    (Some(least), _) => format!("must be at least {least}"),
+                    (None, Some(most)) => format!("must be at most {most}"),
+                    (None, None) => String::new(),
+                };
+                Some((if rule { "minimum" } else { "maximum" }, wanted))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether a value is below its least one; `None` where it is in between.
+fn outside<N: PartialOrd>(value: N, least: Option<N>, most: Option<N>) -> Option<bool> {
+    let below = least.is_some_and(|least| value < least);
+    (below || most.is_some_and(|most| value > most)).then_some(below)
+}
+
+fn between(least: Option<usize>, most: Option<usize>, of: &str) -> String {
+    match (least, most) {
+        (Some(least), Some(most)) => format!("{least} to {most} {of}"),
+        (Some(least), None) => format!("at least {least} {of}"),
+        (_, most) => format!("at most {} {of}", most.unwrap_or_default()),
+    }
+}
+
 fn kind_of(value: &RawValue) -> &'static str {
     let text = value.get();
     match text.as_bytes().first() {
@@ -188,7 +279,11 @@ fn alternatives(words: &[String]) -> String {
 
 /// Where the walk is.
 #[derive(Default)]
-struct ValuePath(Vec<PathStep>);
+struct ValuePath {
+    steps: Vec<PathStep>,
+    /// Whether bounds are looked at.
+    bounds: bool,
+}
 
 enum PathStep {
     Member(String),
@@ -197,9 +292,9 @@ enum PathStep {
 
 impl ValuePath {
     fn inside(&mut self, step: PathStep, walk: impl FnOnce(&mut ValuePath)) {
-        self.0.push(step);
+        self.steps.push(step);
         walk(self);
-        self.0.pop();
+        self.steps.pop();
     }
 
     fn violation(&self, rule: &'static str, what: &str) -> ParamViolation {
@@ -212,17 +307,17 @@ impl ValuePath {
             PathStep::Member(name) => format!("/{}", name.replace('~', "~0").replace('/', "~1")),
             PathStep::Item(at) => format!("/{at}"),
         };
-        self.0.iter().map(step).collect()
+        self.steps.iter().map(step).collect()
     }
 }
 
 /// `states[2].topic_key`; the whole is `params`.
 impl fmt::Display for ValuePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
+        if self.steps.is_empty() {
             return f.write_str("params");
         }
-        for (at, step) in self.0.iter().enumerate() {
+        for (at, step) in self.steps.iter().enumerate() {
             match step {
                 PathStep::Member(name) if at == 0 => f.write_str(name)?,
                 PathStep::Member(name) => write!(f, ".{name}")?,
@@ -293,6 +388,26 @@ mod tests {
         assert_eq!(sentences("message.pull", "[]"), ["params must be an object"]);
         assert_eq!(sentences("message.pull", r#"{"limit":null}"#), [""; 0], "as if it were absent");
         assert_eq!(sentences("message.send", r#"{"to":null,"payload":{}}"#), ["to must be a string"]);
+    }
+
+    #[test]
+    fn bounds_are_named_where_they_are_asked_for() {
+        let bounds = |method: &str, params: &str| -> Vec<String> {
+            let params = RawValue::from_string(params.to_owned()).unwrap();
+            let found = bound_violations(crate::find(method).unwrap(), &params);
+            found.into_iter().map(|violation| violation.message).collect()
+        };
+        let params = r#"{"runId":"r","limit":501,"afterSeq":-1}"#;
+        assert_eq!(
+            bounds("run.events", params),
+            ["afterSeq must be at least 0", "limit must be between 1 and 500"]
+        );
+        assert_eq!(sentences("run.events", params), [""; 0], "only where it is asked for");
+        assert_eq!(bounds("run.events", r#"{"runId":"r","limit":500,"afterSeq":0}"#), [""; 0]);
+        let long = format!(r#"{{"runId":"r","reason":"{}"}}"#, "é".repeat(1001));
+        assert_eq!(bounds("run.cancel", &long), ["reason must have at most 1000 characters"]);
+        let none = r#"{"runId":"r","runnerId":"x","epoch":1,"events":[]}"#;
+        assert_eq!(bounds("runner.append_events", none), ["events must have 1 to 200 entries"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::store::agents::WriteTx;
 use crate::store::attempts;
 use kernel::{
     BackoffSchedule, Db, NewMark, Outbox, OutboxSettings, OwnedDestinations, Retry, RowKind, SendSlot,
-    SendSlots, World, json_rows,
+    SendSlots, World,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -141,7 +141,7 @@ impl SendingOutboxes {
 
     pub async fn write_marks(&self, tx: &mut WriteTx, marks: &[NewMark<'_>]) -> sqlx::Result<()> {
         sqlx::query(AssertSqlSafe(self.messages.mark_statement(1)))
-            .bind(json_rows::text(&marks)?)
+            .bind(self.messages.mark_list(marks)?)
             .execute(&mut **tx)
             .await?;
         Ok(())

@@ -35,7 +35,7 @@ mod world;
 
 pub use account::{
     Account, AccountChange, AccountFull, AccountShare, ChangedLimits, Charge, ChargeError, CountedRows,
-    HeldNow, Keeping, Kept, KeptSums, KeptTable, Payer, ShareLimits, TenantShares,
+    HeldNow, Keeping, Kept, KeptRow, KeptSums, KeptTable, Payer, ShareLimits, TenantShares,
 };
 pub use account_totals::{AccountSettings, Accounts};
 pub use agent_removal::{AgentRemover, RemoveAgent};

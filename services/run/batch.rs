@@ -12,8 +12,8 @@ use crate::store::{LoadWanted, Store};
 use crate::watching::Watched;
 use kernel::{Batch, Clock, World};
 use parking_lot::Mutex;
-use proto_schemas::requests::run::RunsChanged;
 use prometheus_client::metrics::counter::Counter;
+use proto_schemas::requests::run::RunsChanged;
 use std::sync::Arc;
 
 /// What may wait for a commit.

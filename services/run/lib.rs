@@ -30,8 +30,8 @@ use access::Access;
 use batch::RunBatch;
 use error::Error;
 use kernel::{
-    Account, AgentRemoval, Bus, Caller, Clock, CpuPool, Ids, Methods, Presence, Rpc, Service, ServiceRow, Task,
-    World,
+    Account, AgentRemoval, Bus, Caller, Clock, CpuPool, Ids, Methods, Presence, Rpc, Service, ServiceRow,
+    Task, World,
 };
 use model::call::{CallAccess, Operation, RunAnswer, RunCall};
 use model::run::RunLimits;
@@ -63,7 +63,8 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
     };
     let sweep = task("sweep", |service| Box::pin(async move { service.sweep_due().await }));
     let maintenance = task("maintenance", |service| Box::pin(async move { service.maintain().await }));
-    let collection = task("collection", |service| Box::pin(async move { service.collect_storage_always().await }));
+    let collection =
+        task("collection", |service| Box::pin(async move { service.collect_storage_always().await }));
     let accounts = service.store.account.task(world);
     let run = crate::service(service.clone());
     Ok(run.with_task(sweep).with_task(maintenance).with_task(collection).with_task(accounts))
@@ -77,7 +78,7 @@ fn service(run: Arc<RunService>) -> Service {
 }
 
 fn rpc(service: Arc<RunService>) -> Methods {
-    let rpc = Rpc::new(service);
+    let rpc = Rpc::new(service).within_bounds();
     let rpc = runs::methods(rpc);
     let rpc = runners::methods(rpc);
     let rpc = sessions::methods(rpc);
@@ -125,7 +126,10 @@ impl RunService {
         let metrics = RunCounters {
             created: counted("created", "Runs that were created"),
             events: counted("events", "Events that were stored"),
-            swept: counted("swept", "Runs that the server looked at because of a time-out or an expired lease"),
+            swept: counted(
+                "swept",
+                "Runs that the server looked at because of a time-out or an expired lease",
+            ),
             removed: counted("removed", "Runs that were removed after their retention"),
         };
         let started_at = world.clock.now_ms();
@@ -163,7 +167,12 @@ impl RunService {
     }
 
     /// Waits until the change is durable, or refused.
-    async fn submit(&self, run_id: &str, access: CallAccess, operation: Operation) -> Result<RunAnswer, Error> {
+    async fn submit(
+        &self,
+        run_id: &str,
+        access: CallAccess,
+        operation: Operation,
+    ) -> Result<RunAnswer, Error> {
         let bytes = operation.bytes();
         let call = RunCall { run_id: run_id.to_owned(), access, operation };
         self.batch.submit(call, bytes).await.map_err(kernel::RpcError::from)?

@@ -2,11 +2,11 @@
 
 use crate::RunService;
 use crate::error::Error;
+use crate::ids::event_id;
 use crate::model::fixed::RunFixed;
 use crate::model::redact::redact_json;
 use crate::model::run::{ApprovalRow, JOB_START_MS, JobRow, LeaseState, RunRow};
 use crate::store::{CommandFacts, PagedEvent, PagedEvents, RunFacts};
-use crate::ids::event_id;
 use kernel::{RpcError, iso_ms};
 use proto_schemas::requests::run::{
     CommandRecord, RunApproval, RunEvent, RunEventPage, RunEventType, RunLease, RunRecord, RunnerJob,
@@ -128,7 +128,11 @@ impl RunService {
             (None, Some(_)) => {
                 let owns = run.lease.attempt.as_deref() == Some(job.attempt.as_str());
                 let live = owns && run.lease.is_live(now, self.started_at);
-                if live || run.lease.runner.is_none() { RunnerJobPhase::Running } else { RunnerJobPhase::Unknown }
+                if live || run.lease.runner.is_none() {
+                    RunnerJobPhase::Running
+                } else {
+                    RunnerJobPhase::Unknown
+                }
             }
         }
     }
@@ -160,7 +164,8 @@ pub(crate) fn command_record(facts: CommandFacts, whole: bool) -> Result<Command
 }
 
 fn redacted(json: &RawValue) -> Result<Box<RawValue>, Error> {
-    redact_json(json).map_err(|error| Error::Other(RpcError::internal(error)))
+    let redacted = redact_json(json).map_err(|error| Error::Other(RpcError::internal(error)))?;
+    Ok(redacted.into_owned())
 }
 
 pub(crate) fn redacted_text(text: &str) -> String {

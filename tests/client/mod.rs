@@ -6,6 +6,7 @@ mod directory;
 mod identity;
 mod library;
 mod messages;
+mod runs;
 mod task_watching;
 mod tasks;
 

@@ -77,6 +77,11 @@ fn tasks() {
 }
 
 #[test]
+fn run_manager() {
+    run("docs/run-manager.md");
+}
+
+#[test]
 fn search() {
     run("docs/search.md");
 }
@@ -127,11 +132,12 @@ fn files_in_guides_can_be_read() {
 }
 
 /// The guides with commands, of which each has a test above.
-const RUN: [&str; 7] = [
+const RUN: [&str; 8] = [
     "README.md",
     "docs/agents-and-consent.md",
     "docs/federation.md",
     "docs/manifests.md",
+    "docs/run-manager.md",
     "docs/search.md",
     "docs/tasks.md",
     "docs/tool-calls.md",

@@ -48,9 +48,10 @@ fn form(line: &str) -> String {
 fn word_form(word: &str) -> String {
     let bare = word.trim_end_matches(['.', ':']);
     let behind = &word[bare.len()..];
-    let id = bare.strip_prefix("task_").unwrap_or(bare);
+    // `task_01a1…`, `run_0190…`: what an id is of does not differ.
+    let (of, id) = bare.rsplit_once('_').map_or(("", bare), |(of, id)| (of, id));
     let formed = if is_id(id) {
-        "ID"
+        return format!("{of}ID{behind}");
     } else if is_time(bare) {
         "TIME"
     } else if is_duration(bare) {
@@ -114,6 +115,12 @@ fn only_what_differs_each_time_may_differ() {
         ),
         ("at 2026-11-16T18:49:35Z, in 3ms.", "at 2026-12-16T00:00:00Z, in 250ms.", true),
         ("18:49:35Z alice: one", "18:49:36Z alice: two", false),
+        (
+            r#"{"runId":"run_0190163d868b7ce2a5f1c1b6d0b3a7e4"}"#,
+            r#"{"runId":"run_caec494a0a6ce5631d5c43ac6ba492db"}"#,
+            true,
+        ),
+        ("run_0190163d868b7ce2a5f1c1b6d0b3a7e4", "cmd_0190163d868b7ce2a5f1c1b6d0b3a7e4", false),
         ("seq 5", "seq 6", false),
         ("ok: all that runs", "ok: …", true),
         ("is alice-67a0.agents.localhost", "is alice-0ddc.agents.localhost", true),

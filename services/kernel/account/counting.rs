@@ -61,7 +61,6 @@ const TABLES: &str = "
         counted_on BIGINT
     );
     CREATE INDEX IF NOT EXISTS account_large ON account (bytes) WHERE bytes > 1048576;
-    CREATE INDEX IF NOT EXISTS account_empty ON account (payer) WHERE kept_rows = 0 AND counted_on IS NULL;
     CREATE INDEX IF NOT EXISTS account_of_day ON account (counted_on) WHERE counted_on IS NOT NULL;
     CREATE TABLE IF NOT EXISTS account_limit (
         aid TEXT PRIMARY KEY,
@@ -72,6 +71,10 @@ const TABLES: &str = "
         id BIGINT PRIMARY KEY,
         definition TEXT NOT NULL
     )";
+/// What [`Account::remove_empty`](super::Account) looks for. On SQLite nothing does, and each row that counts would pay for it.
+const EMPTY_ON_POSTGRES: &str =
+    "CREATE INDEX IF NOT EXISTS account_empty ON account (payer) WHERE kept_rows = 0 AND counted_on IS NULL";
+const EMPTY_ON_SQLITE: &str = "DROP INDEX IF EXISTS account_empty";
 /// How often it is tried to lock tables that others write to, and how long it waits after each time.
 const LOCK_ATTEMPTS: u32 = 60;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
@@ -114,6 +117,11 @@ impl Counting {
         let mut tx = db.write().await?;
         self.alone(&mut tx).await?;
         run(&mut tx, TABLES).await?;
+        let empty = match self.engine {
+            Engine::Sqlite => EMPTY_ON_SQLITE,
+            Engine::Postgres => EMPTY_ON_POSTGRES,
+        };
+        run(&mut tx, empty).await?;
         tx.commit().await?;
         // Apart: what makes tables keeps them locked until its commit.
         let mut tx = db.write().await?;
@@ -249,37 +257,49 @@ impl KeptTable {
 
     fn sqlite_triggers(&self, issuer: &str) -> String {
         let KeptTable { name, payer, .. } = self;
-        let change = |row: &str, sign: &str| {
-            let rows = format!("{sign}({})", self.kept_rows(row));
-            let bytes = format!("{sign}({})", self.bytes(row));
+        let new_agent = format!("NEW.{payer}");
+        let new_domain = domain(Engine::Sqlite, &new_agent);
+        let new_is_other = is_of_other_domain(Engine::Sqlite, &new_agent, issuer);
+        let (new_bytes, old_bytes) = (self.bytes("NEW."), self.bytes("OLD."));
+        let (new_rows, old_rows) = (self.kept_rows("NEW."), self.kept_rows("OLD."));
+        let add = "ON CONFLICT (payer) DO UPDATE SET
+             bytes = account.bytes + excluded.bytes, kept_rows = account.kept_rows + excluded.kept_rows";
+        let added = format!(
+            "INSERT INTO account (payer, bytes, kept_rows) VALUES (NEW.{payer}, {new_bytes}, {new_rows}) {add};
+             INSERT INTO account (payer, bytes, kept_rows)
+                 SELECT '{DOMAIN}' || {new_domain}, {new_bytes}, {new_rows} WHERE {new_is_other} {add};"
+        );
+        // A row that is there was counted, so its accounts are there. One statement for both would make a table of their names first.
+        let each = |row: &str, statement: &str, more: &str| {
             let agent = format!("{row}{payer}");
             let domain = domain(Engine::Sqlite, &agent);
             let is_other = is_of_other_domain(Engine::Sqlite, &agent, issuer);
-            let add = "ON CONFLICT (payer) DO UPDATE SET
-                 bytes = account.bytes + excluded.bytes, kept_rows = account.kept_rows + excluded.kept_rows";
             format!(
-                "INSERT INTO account (payer, bytes, kept_rows) VALUES ({agent}, {bytes}, {rows}) {add};
-                 INSERT INTO account (payer, bytes, kept_rows)
-                     SELECT '{DOMAIN}' || {domain}, {bytes}, {rows} WHERE {is_other} {add};"
+                "{statement} WHERE payer = {agent}{more};
+                 {statement} WHERE payer = '{DOMAIN}' || {domain} AND {is_other}{more};"
             )
         };
-        let emptied = format!(
-            "DELETE FROM account WHERE kept_rows = 0 AND counted_on IS NULL
-                 AND payer IN (OLD.{payer}, '{DOMAIN}' || {});",
-            domain(Engine::Sqlite, &format!("OLD.{payer}"))
-        );
+        let more_rows = match self.counted {
+            [] => String::new(),
+            _ => format!(", kept_rows = kept_rows + ({new_rows}) - ({old_rows})"),
+        };
+        let change = format!("UPDATE account SET bytes = bytes + ({new_bytes}) - ({old_bytes}){more_rows}");
+        let remove =
+            format!("UPDATE account SET bytes = bytes - ({old_bytes}), kept_rows = kept_rows - ({old_rows})");
+        let changed = each("NEW.", &change, "");
+        let emptied = each("OLD.", "DELETE FROM account", " AND kept_rows = 0 AND counted_on IS NULL");
+        let removed = each("OLD.", &remove, "") + &emptied;
         let trigger = |event: &str, of: &str, when: &str, body: &str| {
             format!(
                 "DROP TRIGGER IF EXISTS account_{event}_{name};
                  CREATE TRIGGER account_{event}_{name} AFTER {of} ON {name} FOR EACH ROW {when} BEGIN {body} END;\n"
             )
         };
-        let (added, removed) = (change("NEW.", ""), change("OLD.", "-"));
         let of_columns = format!("UPDATE OF {}", self.watched().join(", "));
         let differs = format!("WHEN {}", self.differs("IS NOT"));
         trigger("insert", "INSERT", "", &added)
-            + &trigger("delete", "DELETE", "", &format!("{removed} {emptied}"))
-            + &trigger("update", &of_columns, &differs, &format!("{removed} {added}"))
+            + &trigger("delete", "DELETE", "", &removed)
+            + &trigger("update", &of_columns, &differs, &changed)
     }
 
     /// Whether an update changes a column that counts: what is written as it was takes no account.

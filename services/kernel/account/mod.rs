@@ -7,7 +7,8 @@
 //! gives them ([`TenantShares`]).
 //!
 //! Before a service stores something for a call it asks whether its agent may keep so much more: alone in a transaction of its own
-//! ([`Account::before`], [`Account::charge`]), or for a batch of calls ([`Account::read`], [`KeptSums::charge`]).
+//! ([`Account::before`], [`Account::charge`]), or for a batch of calls ([`Account::lock`], [`Account::keys`],
+//! [`Account::sums`], [`KeptSums::charge`]).
 
 mod changed_limits;
 mod counting;
@@ -47,7 +48,7 @@ use std::sync::Arc;
 const DAY_MS: i64 = 86_400_000;
 
 /// An account as it is read: its key, bytes and rows.
-type KeptRow = (String, i64, i64);
+pub type KeptRow = (String, i64, i64);
 
 /// The accounts of one service, in its database.
 #[derive(Clone)]
@@ -147,6 +148,22 @@ impl Account {
         Ok(sums)
     }
 
+    /// The same for a service that reads other things with it, in the same statement: which accounts to read, after
+    /// [`lock`](Self::lock), …
+    pub fn keys(&self, payers: &BTreeSet<Payer>) -> BTreeSet<String> {
+        let today = self.today();
+        payers.iter().flat_map(|payer| payer.own_keys().chain(payer.network_keys(today))).collect()
+    }
+
+    /// … and what they have.
+    pub fn sums(&self, payers: &BTreeSet<Payer>, read: Vec<KeptRow>) -> KeptSums {
+        let mut sums = KeptSums::new(self, self.today(), payers);
+        for (payer, bytes, rows) in read {
+            sums.add(&payer, Kept { bytes, rows });
+        }
+        sums
+    }
+
     /// Whoever changes the accounts of several agents in several statements takes them first, in this order: otherwise two
     /// transactions could wait for each other. It gives what they have. On SQLite there is one writer, and nothing to take.
     pub async fn lock(&self, tx: &mut AnyConnection, payers: &BTreeSet<Payer>) -> sqlx::Result<Vec<KeptRow>> {
@@ -180,7 +197,8 @@ impl Account {
         let more = "(payer) DO UPDATE SET bytes = account.bytes + excluded.bytes,
              kept_rows = account.kept_rows + excluded.kept_rows";
         let text = json::insert(self.0.db.engine(), 1, "account", &columns, more);
-        sqlx::query(AssertSqlSafe(text)).bind(json::text(&rows)?).execute(tx).await?;
+        let rows = json::rows_text(self.0.db.engine(), &columns, &rows)?;
+        sqlx::query(AssertSqlSafe(text)).bind(rows).execute(tx).await?;
         Ok(())
     }
 

@@ -79,7 +79,7 @@ impl Outbox {
         sqlx::query_as::<Any, (String, String, i64)>(AssertSqlSafe(format!(
             "{insert} RETURNING key, destination, bytes"
         )))
-        .bind(json_rows::text(&written)?)
+        .bind(json_rows::rows_text(self.db.engine(), &COLUMNS, &written)?)
         .fetch_all(tx)
         .await
     }

@@ -60,12 +60,16 @@ impl<'a> NewMark<'a> {
 }
 
 impl Outbox {
-    /// The statement that writes marks, for the transaction of their cause. The parameter of this number is their list in JSON; no
-    /// two of them have the same key and destination.
+    /// The statement that writes marks, for the transaction of their cause. The parameter of this number is their list
+    /// ([`Self::mark_list`]); no two of them have the same key and destination.
     pub fn mark_statement(&self, parameter: usize) -> String {
         let moved = json_rows::replace(&["position", "version"]);
         let conflict = format!("(key, destination) {moved}");
         json_rows::insert(self.db.engine(), parameter, &self.tables.rows, &COLUMNS, &conflict)
+    }
+
+    pub fn mark_list(&self, marks: &[NewMark<'_>]) -> sqlx::Result<String> {
+        json_rows::rows_text(self.db.engine(), &COLUMNS, &marks)
     }
 
     /// The marks of a destination, also those whose time has not come.

@@ -310,7 +310,8 @@ impl Outbox {
         }
         let table = &self.tables.ended;
         let insert = json_rows::insert(self.db.engine(), 1, table, &ENDED, "DO NOTHING");
-        sqlx::query(AssertSqlSafe(insert)).bind(json_rows::text(&ended)?).execute(&mut *tx).await?;
+        let rows = json_rows::rows_text(self.db.engine(), &ENDED, &ended)?;
+        sqlx::query(AssertSqlSafe(insert)).bind(rows).execute(&mut *tx).await?;
         let text = format!(
             "DELETE FROM {table} WHERE destination = $1 AND key NOT IN
                  (SELECT key FROM {table} WHERE destination = $1 ORDER BY key DESC LIMIT $2)"

@@ -10,8 +10,8 @@ pub use answer::{Answer, AnswerRef, CallerEvent, IntoAnswer, PendingAnswer, Resu
 pub use caller::{Caller, CallingAgent, Generation, Relayed, TokenCaller};
 
 use crate::{Disk, RpcError};
-use params::parse;
 pub use params::read_params;
+use params::{check_bounds, parse};
 use proto_schemas::{Method, Request};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -62,11 +62,19 @@ impl Methods {
 pub struct Rpc<Service> {
     service: Arc<Service>,
     entries: HashMap<&'static str, MethodEntry>,
+    bounded: bool,
 }
 
 impl<Service: Send + Sync + 'static> Rpc<Service> {
     pub fn new(service: Arc<Service>) -> Self {
-        Rpc { service, entries: HashMap::new() }
+        Rpc { service, entries: HashMap::new(), bounded: false }
+    }
+
+    /// For methods that are added from here on: whatever exceeds the bounds of a schema, in length or number, is refused before the
+    /// method is asked. A service without this checks them itself.
+    #[must_use]
+    pub fn within_bounds(self) -> Self {
+        Rpc { bounded: true, ..self }
     }
 
     /// Adds the method whose request the handler takes and whose result it gives. The schema says who may call it.
@@ -80,10 +88,11 @@ impl<Service: Send + Sync + 'static> Rpc<Service> {
     {
         let name = R::METHOD;
         let method = proto_schemas::find(name).unwrap_or_else(|| panic!("{name} has no schema"));
-        let service = self.service.clone();
+        let (service, bounded) = (self.service.clone(), self.bounded);
         let call = move |caller: Caller, params: Option<&RawValue>| -> PendingAnswer {
             // Parsed while they are borrowed: they need not be copied first.
-            let params = match parse(method, params) {
+            let bounds = if bounded { check_bounds(method, params) } else { Ok(()) };
+            let params = match bounds.and_then(|()| parse(method, params)) {
                 Ok(params) => params,
                 Err(error) => return Box::pin(ready(Err(error))),
             };

@@ -2,7 +2,7 @@
 
 use super::access::MethodRefused;
 use crate::RpcError;
-use proto_schemas::{Method, ParamViolation, violations};
+use proto_schemas::{Method, ParamViolation, bound_violations, violations};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -33,6 +33,16 @@ pub(super) fn parse<'a, P: Deserialize<'a>>(
             None => parse_with_path(method, text),
         }
     })
+}
+
+/// Refuses parameters that exceed the bounds of their schema.
+pub(super) fn check_bounds(method: &Method, params: Option<&RawValue>) -> Result<(), RpcError> {
+    let Some(params) = params else { return Ok(()) };
+    let found = bound_violations(method, params);
+    match found.first() {
+        Some(first) => Err(invalid_params(method, &first.message.clone(), &found)),
+        None => Ok(()),
+    }
 }
 
 fn parse_with_path<'a, P: Deserialize<'a>>(method: &Method, text: &'a str) -> Result<P, RpcError> {

@@ -1,8 +1,10 @@
 //! Many rows in one statement: they go to the database as one text of JSON, which each engine reads in its own way, and a row comes
-//! back as one text, because a value for each column costs more on its way than its JSON.
+//! back as one text, or many of them do, because a value for each column costs more on its way than its JSON.
 
 use super::Engine;
 use serde::{Deserialize, Serialize};
+use serde_json::ser::{Formatter, Serializer};
+use std::io::{self, Write};
 
 /// A column of rows that are written, and its type.
 pub type Column = (&'static str, &'static str);
@@ -17,11 +19,12 @@ pub fn texts(engine: Engine, parameter: usize) -> String {
     }
 }
 
-/// What follows FROM: the parameter of this number as a table `given` of these columns.
+/// What follows FROM: the parameter of this number as a table `given` of these columns. [`rows_text`] makes it.
 pub fn rows(engine: Engine, parameter: usize, columns: &[Column]) -> String {
     match engine {
         Engine::Sqlite => {
-            let each = columns.iter().map(|(name, _)| format!("json_extract(value, '$.{name}') AS {name}"));
+            let each = columns.iter().enumerate();
+            let each = each.map(|(place, (name, _))| format!("json_extract(value, '$[{place}]') AS {name}"));
             // Parsed once, as a whole: `json_each` would write each row as text, which is parsed for each of its columns.
             format!("(SELECT {} FROM jsonb_each(${parameter})) AS given", each.collect::<Vec<_>>().join(", "))
         }
@@ -48,6 +51,16 @@ pub fn replace(columns: &[&str]) -> String {
     format!("DO UPDATE SET {}", set.join(", "))
 }
 
+/// These columns of all rows as one text, which [`read`] takes as a list. Without rows the list is empty.
+pub fn list(engine: Engine, columns: &str) -> String {
+    match engine {
+        Engine::Sqlite => format!("json_group_array(json_array({columns}))"),
+        Engine::Postgres => {
+            format!("COALESCE(CAST(json_agg(json_build_array({columns})) AS TEXT), '[]')")
+        }
+    }
+}
+
 /// These columns of a row as one text, which [`read`] takes.
 pub fn row(engine: Engine, columns: &str) -> String {
     match engine {
@@ -67,6 +80,120 @@ pub fn read<'r, R: Deserialize<'r>>(row: &'r str) -> sqlx::Result<R> {
     serde_json::from_str(row).map_err(|error| sqlx::Error::Decode(error.into()))
 }
 
-pub fn text(rows: &impl Serialize) -> sqlx::Result<String> {
-    serde_json::to_string(rows).map_err(|error| sqlx::Error::Encode(error.into()))
+/// A list of texts.
+pub fn text(texts: &impl Serialize) -> sqlx::Result<String> {
+    serde_json::to_string(texts).map_err(encoding)
+}
+
+/// A list of rows for [`rows`] and [`insert`]: their members are these columns, in this order.
+pub fn rows_text(engine: Engine, columns: &[Column], rows: &impl Serialize) -> sqlx::Result<String> {
+    match engine {
+        Engine::Postgres => text(rows),
+        Engine::Sqlite => {
+            let mut written = Vec::with_capacity(1024);
+            let values = RowValues { columns, place: 0, in_row: false, in_name: false };
+            rows.serialize(&mut Serializer::with_formatter(&mut written, values)).map_err(encoding)?;
+            String::from_utf8(written).map_err(encoding)
+        }
+    }
+}
+
+fn encoding(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> sqlx::Error {
+    sqlx::Error::Encode(error.into())
+}
+
+/// Writes a row as the list of its values. SQLite finds the value of a name by comparing all names before it, for each column of each
+/// row; a place is found in half of the steps, and there are no names to parse.
+struct RowValues<'c> {
+    columns: &'c [Column],
+    place: usize,
+    in_row: bool,
+    in_name: bool,
+}
+
+impl Formatter for RowValues<'_> {
+    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        if self.in_row {
+            return Err(io::Error::other("a row has a value that is no text and no number"));
+        }
+        (self.in_row, self.place) = (true, 0);
+        writer.write_all(b"[")
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        if self.place != self.columns.len() {
+            return Err(io::Error::other("a row has fewer members than its table has columns"));
+        }
+        self.in_row = false;
+        writer.write_all(b"]")
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        self.in_name = true;
+        if first { Ok(()) } else { writer.write_all(b",") }
+    }
+
+    fn end_object_key<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
+        (self.in_name, self.place) = (false, self.place + 1);
+        Ok(())
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn begin_string<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        if self.in_name { Ok(()) } else { writer.write_all(b"\"") }
+    }
+
+    fn end_string<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        if self.in_name { Ok(()) } else { writer.write_all(b"\"") }
+    }
+
+    /// A value in the place of another column would be stored there.
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, text: &str) -> io::Result<()> {
+        match self.in_name {
+            false => writer.write_all(text.as_bytes()),
+            true if self.columns.get(self.place).is_some_and(|(name, _)| *name == text) => Ok(()),
+            true => Err(io::Error::other(format!("{text} is not column {} of its table", self.place))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize)]
+    struct Row {
+        id: i64,
+        name: &'static str,
+        note: Option<&'static str>,
+    }
+
+    const COLUMNS: [Column; 3] = [("id", "BIGINT"), ("name", "TEXT"), ("note", "TEXT")];
+
+    #[test]
+    fn a_row_for_sqlite_is_the_list_of_its_values() {
+        let rows =
+            [Row { id: 1, name: "a \"b\" ä\n", note: None }, Row { id: -2, name: "", note: Some("id") }];
+        let text = rows_text(Engine::Sqlite, &COLUMNS, &rows).unwrap();
+        assert_eq!(text, r#"[[1,"a \"b\" ä\n",null],[-2,"","id"]]"#);
+        assert_eq!(rows_text(Engine::Sqlite, &COLUMNS, &[] as &[Row; 0]).unwrap(), "[]");
+        let text = rows_text(Engine::Postgres, &COLUMNS, &rows[1..].iter().collect::<Vec<_>>()).unwrap();
+        assert_eq!(text, r#"[{"id":-2,"name":"","note":"id"}]"#);
+    }
+
+    #[test]
+    fn members_in_another_order_than_the_columns_are_an_error() {
+        let row = || [Row { id: 1, name: "a", note: None }];
+        let [id, name, note] = COLUMNS;
+        for columns in [vec![name, id, note], vec![id, name], vec![id, name, note, ("more", "TEXT")], vec![]]
+        {
+            assert!(rows_text(Engine::Sqlite, &columns, &row()).is_err(), "{columns:?}");
+        }
+        assert!(
+            rows_text(Engine::Sqlite, &COLUMNS[..1], &[serde_json::json!({ "id": { "id": 1 } })]).is_err()
+        );
+    }
 }

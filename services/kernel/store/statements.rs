@@ -17,10 +17,20 @@ impl Statements {
         Statements { engine, texts: Vec::new(), lists: Vec::new() }
     }
 
-    /// A statement, made from the number of the parameter that has the rows.
-    pub fn add(&mut self, rows: &impl Serialize, text: impl FnOnce(usize) -> String) -> sqlx::Result<()> {
-        self.lists.push(json::text(rows)?);
+    /// A statement, made from the number of the parameter that has its list.
+    pub fn add(&mut self, list: String, text: impl FnOnce(usize) -> String) {
+        self.lists.push(list);
         self.texts.push(text(self.lists.len()));
+    }
+
+    /// The same for a list of rows with these columns.
+    pub fn add_rows(
+        &mut self,
+        columns: &[json::Column],
+        rows: &impl Serialize,
+        text: impl FnOnce(usize) -> String,
+    ) -> sqlx::Result<()> {
+        self.add(json::rows_text(self.engine, columns, rows)?, text);
         Ok(())
     }
 
@@ -36,7 +46,7 @@ impl Statements {
             return Ok(());
         }
         let engine = self.engine;
-        self.add(&rows, |parameter| json::insert(engine, parameter, table, columns, conflict))
+        self.add_rows(columns, &rows, |parameter| json::insert(engine, parameter, table, columns, conflict))
     }
 
     /// For statements that change rows, no two of them the same row: PostgreSQL shows none of them what another has changed.

@@ -26,18 +26,55 @@ pub(crate) enum CallAccess {
 pub(crate) enum Operation {
     Create(Box<NewRun>),
     AddCommand(NewCommand),
-    CancelRun { reason: Option<String> },
-    CancelCommand { command_id: String, reason: Option<String> },
+    CancelRun {
+        reason: Option<String>,
+    },
+    CancelCommand {
+        command_id: String,
+        reason: Option<String>,
+    },
     AddJob(Box<NewJob>),
-    Approve { approval_id: String, command_id: Option<String>, decision: String, answer: Option<Box<RawValue>>, by: String },
-    Register { runner_id: String, attempt: String },
-    Claim { runner_id: String, attempt: String, lease_ms: i64 },
-    Renew { holder: Holder, lease_ms: Option<i64> },
-    Release { holder: Holder },
-    Append { holder: Holder, events: Vec<NewEvent> },
-    Acknowledge { holder: Holder, command_id: String },
-    ReportCommand { holder: Holder, command_id: String, report: Report, back_end: Option<String> },
-    ReportRun { holder: Holder, report: Report },
+    Approve {
+        approval_id: String,
+        command_id: Option<String>,
+        decision: String,
+        answer: Option<Box<RawValue>>,
+        by: String,
+    },
+    Register {
+        runner_id: String,
+        attempt: String,
+    },
+    Claim {
+        runner_id: String,
+        attempt: String,
+        lease_ms: i64,
+    },
+    Renew {
+        holder: Holder,
+        lease_ms: Option<i64>,
+    },
+    Release {
+        holder: Holder,
+    },
+    Append {
+        holder: Holder,
+        events: Vec<NewEvent>,
+    },
+    Acknowledge {
+        holder: Holder,
+        command_id: String,
+    },
+    ReportCommand {
+        holder: Holder,
+        command_id: String,
+        report: Report,
+        back_end: Option<String>,
+    },
+    ReportRun {
+        holder: Holder,
+        report: Report,
+    },
     /// Ends what is over: leases with a cancel, commands after their time-out.
     Sweep,
 }
@@ -122,9 +159,9 @@ pub(crate) struct Report {
 #[derive(Debug)]
 pub(crate) enum RunAnswer {
     Run { run_id: String, created: bool },
-    Command { run_id: String, command_id: String, created: bool },
+    Command { command_id: String, created: bool },
     Job { run_id: String, job_id: String, created: bool },
-    Approval { run_id: String, approval_id: String },
+    Approved,
     Claimed { epoch: i64, until: i64, recovered: bool },
     Lease(LeaseAnswer),
     Released { pending: i64 },

@@ -282,9 +282,9 @@ impl Run {
             true => self.row.lease.ends_at(started_at),
             false => 0,
         });
-        let time_outs = self.open_commands().filter_map(|command| {
-            Some(command.acknowledged_at? + self.row.timeout_ms + TIMEOUT_GRACE_MS)
-        });
+        let time_outs = self
+            .open_commands()
+            .filter_map(|command| Some(command.acknowledged_at? + self.row.timeout_ms + TIMEOUT_GRACE_MS));
         time_outs.chain(lease_ends).min()
     }
 }
@@ -340,6 +340,8 @@ pub(crate) struct NewTokenRow {
 
 impl Runs {
     pub fn is_unchanged(&self) -> bool {
-        self.new_runs.is_empty() && self.changed_sessions.is_empty() && self.runs.values().all(|run| !run.changed)
+        self.new_runs.is_empty()
+            && self.changed_sessions.is_empty()
+            && self.runs.values().all(|run| !run.changed)
     }
 }

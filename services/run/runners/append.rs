@@ -71,7 +71,9 @@ fn checked(event: NewRunEvent) -> Result<NewEvent, Error> {
     let payload = event_payload(kind, &payload)?;
     let facts = match kind {
         RunEventType::ApprovalRequest => EventFacts::ApprovalRequest { approval_id: approval_id(&payload)? },
-        RunEventType::ApprovalResolved => EventFacts::ApprovalResolved { approval_id: approval_id(&payload)? },
+        RunEventType::ApprovalResolved => {
+            EventFacts::ApprovalResolved { approval_id: approval_id(&payload)? }
+        }
         _ => EventFacts::Nothing,
     };
     Ok(NewEvent { client_event_id, kind, command_id, payload, facts })

@@ -59,8 +59,10 @@ impl RunService {
         let after = params.after_seq.unwrap_or(0);
         let commands = self.store.open_commands(&params.run_id, after, limit).await?;
         let next_after_seq = commands.last().map_or(after, |command| command.row.seq);
-        let asked = self.store.open_commands(&params.run_id, 0, i64::from(self.settings.waiting_commands)).await?;
-        let CancelFlags { scope, command_ids } = cancel_flags(&run.row, asked.iter().map(|command| &command.row));
+        let asked =
+            self.store.open_commands(&params.run_id, 0, i64::from(self.settings.waiting_commands)).await?;
+        let CancelFlags { scope, command_ids } =
+            cancel_flags(&run.row, asked.iter().map(|command| &command.row));
         let commands = commands.into_iter().map(|command| command_record(command, true));
         Ok(PolledCommands {
             commands: commands.collect::<Result<_, _>>()?,

@@ -36,9 +36,11 @@ impl RunService {
                 return Err(Error::Forbidden(format!("{member} is not that of the token")));
             }
         }
-        for (member, text) in
-            [("sourceCommit", &params.source_commit), ("jobName", &params.job_name), ("podName", &params.pod_name)]
-        {
+        for (member, text) in [
+            ("sourceCommit", &params.source_commit),
+            ("jobName", &params.job_name),
+            ("podName", &params.pod_name),
+        ] {
             if let Some(text) = text {
                 printable(member, text)?;
             }

@@ -37,10 +37,15 @@ impl RunService {
             return Err(Error::TooLarge(format!("payload must have at most {MOST_PAYLOAD} bytes")));
         }
         let by = name_of(&caller);
-        let approve =
-            Operation::Approve { approval_id: approval_id.clone(), command_id, decision, answer: payload, by };
+        let approve = Operation::Approve {
+            approval_id: approval_id.clone(),
+            command_id,
+            decision,
+            answer: payload,
+            by,
+        };
         let answer = self.change(&access, &run_id, approve).await?;
-        let RunAnswer::Approval { .. } = answer else { return Err(unexpected()) };
+        let RunAnswer::Approved = answer else { return Err(unexpected()) };
         let run = self.visible_run(&access, &run_id).await?;
         let approval = self.store.approval(&run_id, &approval_id).await?;
         let approval = approval.ok_or_else(|| Error::NotFound(format!("approval {approval_id}")))?;

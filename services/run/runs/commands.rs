@@ -51,7 +51,7 @@ impl RunService {
         let id = new_id(&self.ids, "cmd", self.clock.now_ms());
         let new = NewCommand { id, kind, payload, payload_hash, key: idempotency_key };
         let answer = self.change(&access, &run_id, Operation::AddCommand(new)).await?;
-        let RunAnswer::Command { command_id, created, .. } = answer else { return Err(unexpected()) };
+        let RunAnswer::Command { command_id, created } = answer else { return Err(unexpected()) };
         let run = self.visible_run(&access, &run_id).await?;
         let command = self.command_of(&run, &command_id).await?;
         Ok(CreatedCommand { command: command_record(command, false)?, created })

@@ -52,7 +52,7 @@ impl RunService {
 
     /// The folder that a workspace names has to exist below its root, also where links lead.
     async fn check_workspace(&self, fixed: &RunFixed) -> Result<(), Error> {
-        let Some((root, path)) = fixed.workspace()? else { return Ok(()) };
+        let Some((root, path)) = fixed.folder() else { return Ok(()) };
         let Some(workspace) = self.settings.workspaces.get(&root) else { return Ok(()) };
         let (root_path, wanted) = (workspace.path.clone(), workspace.path.join(&path));
         let inside = tokio::task::spawn_blocking(move || is_inside(&root_path, &wanted));

@@ -10,7 +10,11 @@ use std::sync::Arc;
 pub(crate) const EVENTS_PAGE: PageLimit = PageLimit::new(100, 500);
 
 impl RunService {
-    pub(crate) async fn events(self: Arc<Self>, caller: Caller, params: Events) -> Result<RunEventPage, Error> {
+    pub(crate) async fn events(
+        self: Arc<Self>,
+        caller: Caller,
+        params: Events,
+    ) -> Result<RunEventPage, Error> {
         let run = self.run_of(&caller, &params.run_id).await?;
         let (after, limit) = (params.after_seq.unwrap_or(0), EVENTS_PAGE.of(params.limit)?);
         let page = self.store.events_page(&run.row.id, after, limit, &[]).await?;

@@ -27,7 +27,8 @@ impl RunService {
         let access = self.access(&caller)?;
         let env = params.env.clone().unwrap_or_default();
         check_env(&env)?;
-        for (member, text) in [("idempotencyKey", &params.idempotency_key), ("attemptId", &params.attempt_id)] {
+        for (member, text) in [("idempotencyKey", &params.idempotency_key), ("attemptId", &params.attempt_id)]
+        {
             if let Some(text) = text {
                 printable(member, text)?;
             }
@@ -57,7 +58,9 @@ impl RunService {
             token_hash: hash_of(&token),
             token_prefix: shown_part(&token),
             storage: match &run.row.session {
-                Some(session) if !self.storage.exists(session).await.unwrap_or(false) => StorageCheck::Missing,
+                Some(session) if !self.storage.exists(session).await.unwrap_or(false) => {
+                    StorageCheck::Missing
+                }
                 _ => StorageCheck::Present,
             },
             session_bytes: i64::try_from(self.settings.session_bytes).unwrap_or(i64::MAX),
@@ -117,7 +120,7 @@ fn check_env(env: &BTreeMap<String, String>) -> Result<(), Error> {
         }
         let reserved = ["PATH", "HOME"].contains(&name.as_str())
             || ["LD_", "CODEX_", "AGENTRUN_"].iter().any(|prefix| name.starts_with(prefix));
-        if reserved || crate::model::redact::names_a_secret(name) {
+        if reserved || crate::model::redact::is_secret_name(name) {
             return invalid(format!("env.{name} is not accepted"));
         }
         if value.contains('\0') {
@@ -135,7 +138,8 @@ mod tests {
     fn what_changes_a_process_or_is_a_secret_is_no_setting() {
         let check = |name: &str| check_env(&BTreeMap::from([(name.to_owned(), "x".to_owned())]));
         assert!(check("LOG_LEVEL").is_ok() && check("A1").is_ok());
-        let refused = ["PATH", "HOME", "LD_PRELOAD", "CODEX_HOME", "AGENTRUN_X", "MY_TOKEN", "API_KEY", "a", "", "1A"];
+        let refused =
+            ["PATH", "HOME", "LD_PRELOAD", "CODEX_HOME", "AGENTRUN_X", "MY_TOKEN", "API_KEY", "a", "", "1A"];
         for name in refused {
             assert!(check(name).is_err(), "{name}");
         }

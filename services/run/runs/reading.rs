@@ -26,7 +26,9 @@ impl RunService {
             (_, Some(tenant)) => Some(BTreeSet::from([tenant])),
             (Access::Tenants(own), None) => Some(own.clone()),
             (Access::Admin, None) => None,
-            (Access::Runner { .. }, None) => return Err(Error::Forbidden("a runner sees one run".to_owned())),
+            (Access::Runner { .. }, None) => {
+                return Err(Error::Forbidden("a runner sees one run".to_owned()));
+            }
         };
         if let Some(cursor) = &params.cursor
             && !cursor.starts_with("run_")
@@ -34,7 +36,8 @@ impl RunService {
             return Err(Error::Invalid("cursor is not one that run.list gave".to_owned()));
         }
         let open = params.open == Some(true);
-        let mut runs = self.store.runs_of(tenants.as_ref(), open, params.cursor.as_deref(), limit + 1).await?;
+        let mut runs =
+            self.store.runs_of(tenants.as_ref(), open, params.cursor.as_deref(), limit + 1).await?;
         let more = runs.len() > usize::try_from(limit).unwrap_or(usize::MAX);
         if more {
             runs.pop();

@@ -2,9 +2,11 @@
 
 use crate::RunService;
 use crate::error::Error;
-use crate::model::result::{FoldedEvent, ResultFacts, ResultFold};
+use crate::model::liveness::LeaseFacts;
+use crate::model::result::{CommandFacts, FailureFacts, FoldedEvent, ResultFacts, ResultFold};
+use crate::model::run::Failure;
 use crate::shown::kind_of;
-use crate::store::{CommandFacts, RunFacts};
+use crate::store::{CommandFacts as CommandRead, RunFacts};
 use kernel::Caller;
 use proto_schemas::requests::run::{CommandResult, Liveness, RunResult};
 use std::sync::Arc;
@@ -44,7 +46,7 @@ impl RunService {
         Ok(Some(self.result_of(&run, command.as_ref()).await?.liveness))
     }
 
-    async fn result_of(&self, run: &RunFacts, command: Option<&CommandFacts>) -> Result<RunResult, Error> {
+    async fn result_of(&self, run: &RunFacts, command: Option<&CommandRead>) -> Result<RunResult, Error> {
         let scope = command.map(|command| command.row.id.as_str());
         let mut fold = ResultFold::new(scope);
         let mut after_seq = 0;
@@ -75,15 +77,31 @@ impl RunService {
             None => None,
         };
         let now = self.clock.now_ms();
+        let (run, command) = (&run.row, command.as_ref().map(|command| &command.row));
+        let lease = run.lease.runner.as_deref().filter(|_| !run.lease.released);
         let facts = ResultFacts {
-            run: &run.row,
-            command: command.as_ref().map(|command| &command.row),
-            events_capped: after_seq >= MOST_EVENTS && after_seq < run.row.last_seq,
-            next_after_seq: after_seq,
+            run_id: &run.id,
+            run_status: run.status,
+            run_failure: failure_facts(&run.failure),
+            command: command.map(|command| CommandFacts {
+                command_id: &command.id,
+                kind: command.kind,
+                state: command.state,
+                failure: failure_facts(&command.failure),
+                target_id: command.target.as_deref(),
+                acknowledged: command.acknowledged_at.is_some(),
+            }),
+            last_seq: run.last_seq,
+            capped: after_seq >= MOST_EVENTS && after_seq < run.last_seq,
+            lease: lease
+                .map(|runner_id| LeaseFacts { runner_id, expires_at: run.lease.ends_at(self.started_at) }),
+            heartbeat_at: run.lease.heartbeat_at,
             now,
-            started_at: self.started_at,
         };
         Ok(fold.finish(&facts))
     }
 }
 
+fn failure_facts(failure: &Failure) -> FailureFacts<'_> {
+    FailureFacts { kind: failure.kind.as_deref(), message: failure.message.as_deref() }
+}

@@ -79,11 +79,8 @@ impl RunService {
         let agent = caller.connected_agent()?;
         printable("runId", &params.run_id)?;
         let run = self.run_of(&caller, &params.run_id).await?;
-        let key = SubscriptionKey {
-            aid: agent.aid.clone(),
-            connection: agent.connection,
-            run: run.row.id.clone(),
-        };
+        let key =
+            SubscriptionKey { aid: agent.aid.clone(), connection: agent.connection, run: run.row.id.clone() };
         let token = self.streams.begin(&key)?;
         let after = params.after_seq.unwrap_or(run.row.last_seq);
         let (service, stop) = (self.clone(), self.stop.clone());
@@ -104,11 +101,8 @@ impl RunService {
         params: Unsubscribe,
     ) -> Result<UnsubscribedRun, Error> {
         let agent = caller.connected_agent()?;
-        let key = SubscriptionKey {
-            aid: agent.aid.clone(),
-            connection: agent.connection,
-            run: params.run_id,
-        };
+        let key =
+            SubscriptionKey { aid: agent.aid.clone(), connection: agent.connection, run: params.run_id };
         Ok(UnsubscribedRun { unsubscribed: self.streams.end(&key) })
     }
 

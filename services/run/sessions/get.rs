@@ -15,6 +15,11 @@ impl RunService {
     ) -> Result<GotRunSession, Error> {
         let reader = reader_of(params.reader_id)?;
         let session = self.visible_session(&caller, &params.session_id, &reader).await?;
-        Ok(GotRunSession { session: record(session) })
+        let run = session.active_run.clone().or_else(|| session.last_run.clone());
+        let mut session = record(session);
+        if let Some(run) = run {
+            session.liveness = self.liveness_of(&run).await?;
+        }
+        Ok(GotRunSession { session })
     }
 }

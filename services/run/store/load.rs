@@ -57,50 +57,66 @@ impl Store {
         }
         let mut statements = Statements::new(self.engine());
         if !wanted.runs.is_empty() {
-            statements.add(&wanted.runs, |ids| self.select_by(Kind::Run, RUN_READ, "run", "id", "true", ids))?;
-            statements.add(&wanted.runs, |ids| {
+            statements.add(json::text(&wanted.runs)?, |ids| {
+                self.select_by(Kind::Run, RUN_READ, "run", "id", "true", ids)
+            });
+            statements.add(json::text(&wanted.runs)?, |ids| {
                 self.select_by(Kind::Command, COMMAND_READ, "run_command", "run_id", "ended_at IS NULL", ids)
-            })?;
+            });
         }
         if !wanted.commands.is_empty() {
-            statements.add(&wanted.commands, |ids| {
+            statements.add(json::text(&wanted.commands)?, |ids| {
                 self.select_by(Kind::Command, COMMAND_READ, "run_command", "id", "true", ids)
-            })?;
+            });
         }
         if !wanted.whole.is_empty() {
-            statements.add(&wanted.whole, |ids| {
+            statements.add(json::text(&wanted.whole)?, |ids| {
                 let open = "settled_at IS NULL";
                 self.select_by(Kind::Approval, APPROVAL_READ, "run_approval", "run_id", open, ids)
-            })?;
-            statements.add(&wanted.whole, |ids| {
+            });
+            statements.add(json::text(&wanted.whole)?, |ids| {
                 self.select_by(Kind::Job, JOB_READ, "run_job", "run_id", "ended_at IS NULL", ids)
-            })?;
-            statements.add(&wanted.whole, |ids| {
+            });
+            statements.add(json::text(&wanted.whole)?, |ids| {
                 let ids = json::texts(self.engine(), ids);
-                let sessions = format!("run_session WHERE id IN (SELECT session_id FROM run WHERE id IN {ids})");
+                let sessions =
+                    format!("run_session WHERE id IN (SELECT session_id FROM run WHERE id IN {ids})");
                 self.select(Kind::Session, SESSION_READ, &sessions)
-            })?;
+            });
         }
         if !wanted.sessions.is_empty() {
-            statements.add(&wanted.sessions, |ids| {
+            statements.add(json::text(&wanted.sessions)?, |ids| {
                 self.select_by(Kind::Session, SESSION_READ, "run_session", "id", "true", ids)
-            })?;
+            });
         }
         let pairs = [
             (Kind::Command, &wanted.command_keys, "run_command", COMMAND_READ, ("run_id", "idempotency_key")),
             (Kind::Job, &wanted.job_keys, "run_job", JOB_READ, ("run_id", "idempotency_key")),
-            (Kind::Key, &wanted.run_keys, "run", "tenant, idempotency_key, id, request_hash", ("tenant", "idempotency_key")),
+            (
+                Kind::Key,
+                &wanted.run_keys,
+                "run",
+                "tenant, idempotency_key, id, request_hash",
+                ("tenant", "idempotency_key"),
+            ),
             (Kind::Approval, &wanted.approvals, "run_approval", APPROVAL_READ, ("run_id", "approval_id")),
-            (Kind::Event, &wanted.events, "run_event", "run_id, client_event_id, seq", ("run_id", "client_event_id")),
+            (
+                Kind::Event,
+                &wanted.events,
+                "run_event",
+                "run_id, client_event_id, seq",
+                ("run_id", "client_event_id"),
+            ),
         ];
         for (kind, names, table, columns, by) in pairs {
             if !names.is_empty() {
                 let names: Vec<Pair<'_>> = names.iter().map(|(owner, name)| Pair { owner, name }).collect();
-                statements.add(&names, |rows| self.select_pairs(kind, columns, table, by, rows))?;
+                statements
+                    .add_rows(&PAIR, &names, |rows| self.select_pairs(kind, columns, table, by, rows))?;
             }
         }
         if !wanted.tenants_of.is_empty() {
-            statements.add(&wanted.tenants_of, |ids| self.select_active(ids))?;
+            statements.add(json::text(&wanted.tenants_of)?, |ids| self.select_active(ids));
         }
         let mut runs = read(statements.fetch(tx).await?)?;
         let mut payers = wanted.payers.clone();
@@ -174,7 +190,9 @@ impl Store {
         let from = match self.engine() {
             Engine::Sqlite => format!("{rows} CROSS JOIN {table} WHERE {condition}"),
             Engine::Postgres => {
-                format!("{rows} CROSS JOIN LATERAL (SELECT * FROM {table} WHERE {condition} OFFSET 0) AS found")
+                format!(
+                    "{rows} CROSS JOIN LATERAL (SELECT * FROM {table} WHERE {condition} OFFSET 0) AS found"
+                )
             }
         };
         self.select(kind, columns, &from)

@@ -56,13 +56,16 @@ impl Store {
                 sqlx::query("DELETE FROM run WHERE id = $1").bind(id.to_owned()).execute(&mut *tx).await?;
                 return self.db.commit(tx).await;
             }
-            let (rows, bytes) = (i64::try_from(removed.len()).unwrap_or(i64::MAX), removed.iter().sum::<i64>());
-            sqlx::query("UPDATE run SET event_rows = event_rows - $2, event_bytes = event_bytes - $3 WHERE id = $1")
-                .bind(id.to_owned())
-                .bind(rows)
-                .bind(bytes)
-                .execute(&mut *tx)
-                .await?;
+            let (rows, bytes) =
+                (i64::try_from(removed.len()).unwrap_or(i64::MAX), removed.iter().sum::<i64>());
+            sqlx::query(
+                "UPDATE run SET event_rows = event_rows - $2, event_bytes = event_bytes - $3 WHERE id = $1",
+            )
+            .bind(id.to_owned())
+            .bind(rows)
+            .bind(bytes)
+            .execute(&mut *tx)
+            .await?;
             self.db.commit(tx).await?;
         }
     }

@@ -10,8 +10,8 @@ use proto_schemas::requests::run::{CommandState, CommandType, LauncherKind, RunE
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// What of a run may change, beside the id that says of which one.
-pub(super) const RUN_CHANGES: [Column; 21] = [
+/// The members of [`StoredRun`], in their order. Those of the first [`RUN_CHANGES`] may change, but for the id.
+pub(super) const RUN: [Column; 25] = [
     ("id", "TEXT"),
     ("status", "TEXT"),
     ("failure_kind", "TEXT"),
@@ -33,19 +33,20 @@ pub(super) const RUN_CHANGES: [Column; 21] = [
     ("updated_at", "BIGINT"),
     ("cancel_at", "BIGINT"),
     ("ended_at", "BIGINT"),
-];
-
-/// What never does.
-pub(super) const RUN_FIXED: [Column; 9] = [
-    ("payer", "TEXT"),
     ("tenant", "TEXT"),
     ("session_id", "TEXT"),
+    ("timeout_ms", "BIGINT"),
+    ("created_at", "BIGINT"),
+];
+pub(super) const RUN_CHANGES: usize = 21;
+
+/// What a new run has besides, in the order of the members of [`WrittenRun`].
+pub(super) const RUN_NEW: [Column; 5] = [
+    ("payer", "TEXT"),
     ("fixed", "TEXT"),
     ("profile", "TEXT"),
-    ("timeout_ms", "BIGINT"),
     ("idempotency_key", "TEXT"),
     ("request_hash", "TEXT"),
-    ("created_at", "BIGINT"),
 ];
 
 /// In the order of the members of [`StoredRun`].
@@ -171,7 +172,8 @@ impl StoredRun {
     }
 }
 
-pub(super) const COMMAND_CHANGES: [Column; 9] = [
+/// The members of [`StoredCommand`], in their order. Those of the first [`COMMAND_CHANGES`] may change, but for the id.
+pub(super) const COMMAND: [Column; 16] = [
     ("id", "TEXT"),
     ("state", "TEXT"),
     ("target_id", "TEXT"),
@@ -181,8 +183,6 @@ pub(super) const COMMAND_CHANGES: [Column; 9] = [
     ("failure_message", "TEXT"),
     ("updated_at", "BIGINT"),
     ("cancel_at", "BIGINT"),
-];
-pub(super) const COMMAND_FIXED: [Column; 9] = [
     ("ended_at", "BIGINT"),
     ("run_id", "TEXT"),
     ("seq", "BIGINT"),
@@ -190,9 +190,10 @@ pub(super) const COMMAND_FIXED: [Column; 9] = [
     ("payload_hash", "TEXT"),
     ("idempotency_key", "TEXT"),
     ("created_at", "BIGINT"),
-    ("payer", "TEXT"),
-    ("payload", "TEXT"),
 ];
+pub(super) const COMMAND_CHANGES: usize = 10;
+/// What a new command has besides.
+pub(super) const COMMAND_NEW: [Column; 2] = [("payer", "TEXT"), ("payload", "TEXT")];
 /// In the order of the members of [`StoredCommand`].
 pub(super) const COMMAND_READ: &str = "id, state, target_id, acknowledged_at, acknowledged_epoch, failure_kind, \
      failure_message, updated_at, cancel_at, ended_at, run_id, seq, kind, payload_hash, idempotency_key, created_at";
@@ -459,8 +460,8 @@ impl StoredJob {
     }
 }
 
-/// What runs change of a session, beside the id that says of which one.
-pub(super) const SESSION_CHANGES: [Column; 9] = [
+/// The members of [`StoredSession`], in their order. Runs change the first [`SESSION_CHANGES`], but for the id.
+pub(super) const SESSION: [Column; 13] = [
     ("id", "TEXT"),
     ("state", "TEXT"),
     ("version", "BIGINT"),
@@ -470,7 +471,12 @@ pub(super) const SESSION_CHANGES: [Column; 9] = [
     ("last_command", "TEXT"),
     ("back_end", "TEXT"),
     ("updated_at", "BIGINT"),
+    ("tenant", "TEXT"),
+    ("profile", "TEXT"),
+    ("storage_kind", "TEXT"),
+    ("storage_bytes", "BIGINT"),
 ];
+pub(super) const SESSION_CHANGES: usize = 9;
 /// In the order of the members of [`StoredSession`].
 pub(super) const SESSION_READ: &str = "id, state, version, active_run, active_command, last_run, last_command, back_end, \
      updated_at, tenant, profile, storage_kind, storage_bytes";

@@ -2,9 +2,9 @@
 
 use super::Store;
 use super::row::{
-    APPROVAL, COMMAND_CHANGES, COMMAND_FIXED, EVENT, JOB, RUN_CHANGES, RUN_FIXED, SESSION_CHANGES,
-    StoredApproval, StoredCommand, StoredJob, StoredRun, StoredSession, TOKEN, WrittenCommand, WrittenEvent,
-    WrittenRun, WrittenToken,
+    APPROVAL, COMMAND, COMMAND_CHANGES, COMMAND_NEW, EVENT, JOB, RUN, RUN_CHANGES, RUN_NEW, SESSION,
+    SESSION_CHANGES, StoredApproval, StoredCommand, StoredJob, StoredRun, StoredSession, TOKEN,
+    WrittenCommand, WrittenEvent, WrittenRun, WrittenToken,
 };
 use crate::model::run::{Run, Runs};
 use kernel::Statements;
@@ -22,7 +22,7 @@ impl Store {
         self.write_jobs(&mut statements, runs)?;
         let sessions = runs.changed_sessions.iter().filter_map(|id| runs.sessions.get(id));
         let sessions: Vec<StoredSession> = sessions.map(StoredSession::of).collect();
-        self.update(&mut statements, "run_session", &SESSION_CHANGES, &sessions)?;
+        self.update(&mut statements, "run_session", &SESSION, &names(&SESSION, SESSION_CHANGES), &sessions)?;
         let tokens: Vec<WrittenToken<'_>> = runs.new_tokens.iter().map(WrittenToken::of).collect();
         statements.insert("run_token", &TOKEN, "", &tokens)?;
         let events: Vec<WrittenEvent<'_>> = runs.events.iter().map(WrittenEvent::of).collect();
@@ -36,11 +36,11 @@ impl Store {
         let written = runs.new_runs.iter();
         let written = written.filter_map(|new| Some(WrittenRun::of(&runs.runs.get(&new.id)?.row, new)));
         let written: Vec<WrittenRun<'_>> = written.collect();
-        let columns: Vec<Column> = RUN_CHANGES.iter().chain(&RUN_FIXED).copied().collect();
+        let columns: Vec<Column> = RUN.iter().chain(&RUN_NEW).copied().collect();
         statements.insert("run", &columns, "", &written)?;
         let changed = changed(runs).filter(|run| !new.contains(run.row.id.as_str()));
         let changed: Vec<StoredRun> = changed.map(|run| StoredRun::of(&run.row)).collect();
-        self.update(statements, "run", &RUN_CHANGES, &changed)
+        self.update(statements, "run", &RUN, &names(&RUN, RUN_CHANGES), &changed)
     }
 
     fn write_commands(&self, statements: &mut Statements, runs: &Runs) -> sqlx::Result<()> {
@@ -54,16 +54,14 @@ impl Store {
                 new.insert(&command.id);
             }
         }
-        let columns: Vec<Column> = COMMAND_CHANGES.iter().chain(&COMMAND_FIXED).copied().collect();
+        let columns: Vec<Column> = COMMAND.iter().chain(&COMMAND_NEW).copied().collect();
         statements.insert("run_command", &columns, "", &written)?;
         let changed = changed(runs).flat_map(|run| {
             let ids = run.changed_commands.iter().filter(|id| !new.contains(id.as_str()));
             ids.filter_map(|id| run.commands.get(id))
         });
         let changed: Vec<StoredCommand> = changed.map(StoredCommand::of).collect();
-        let mut columns = COMMAND_CHANGES.to_vec();
-        columns.push(("ended_at", "BIGINT"));
-        self.update(statements, "run_command", &columns, &changed)
+        self.update(statements, "run_command", &COMMAND, &names(&COMMAND, COMMAND_CHANGES), &changed)
     }
 
     fn write_approvals(&self, statements: &mut Statements, runs: &Runs) -> sqlx::Result<()> {
@@ -84,7 +82,7 @@ impl Store {
         if changes.is_empty() {
             return Ok(());
         }
-        statements.add(&changes, |parameter| {
+        statements.add_rows(&APPROVAL, &changes, |parameter| {
             let rows = json::rows(self.engine(), parameter, &APPROVAL);
             format!(
                 "UPDATE run_approval SET decision = given.decision, answer = given.answer,
@@ -108,28 +106,33 @@ impl Store {
             }
         }
         statements.insert("run_job", &JOB, "", &written)?;
-        let columns = [("id", "TEXT"), ("runner_id", "TEXT"), ("ended_at", "BIGINT"), ("failed", "BIGINT")];
-        self.update(statements, "run_job", &columns, &changes)
+        self.update(statements, "run_job", &JOB, &["runner_id", "ended_at", "failed"], &changes)
     }
 
-    /// Of rows that were there, only what may change. The first column names them.
+    /// Of rows that were there, only these columns. The first column of a row names it.
     fn update<R: Serialize>(
         &self,
         statements: &mut Statements,
         table: &str,
         columns: &[Column],
+        changed: &[&str],
         rows: &[R],
     ) -> sqlx::Result<()> {
-        let [(id, _), changed @ ..] = columns else { return Ok(()) };
+        let Some((id, _)) = columns.first() else { return Ok(()) };
         if rows.is_empty() {
             return Ok(());
         }
-        let set: Vec<String> = changed.iter().map(|(name, _)| format!("{name} = given.{name}")).collect();
-        statements.add(&rows, |parameter| {
+        let set: Vec<String> = changed.iter().map(|name| format!("{name} = given.{name}")).collect();
+        statements.add_rows(columns, &rows, |parameter| {
             let rows = json::rows(self.engine(), parameter, columns);
             format!("UPDATE {table} SET {} FROM {rows} WHERE {table}.{id} = given.{id}", set.join(", "))
         })
     }
+}
+
+/// The names of the first columns, without that of the id.
+fn names(columns: &[Column], count: usize) -> Vec<&'static str> {
+    columns.iter().take(count).skip(1).map(|(name, _)| *name).collect()
 }
 
 fn changed(runs: &Runs) -> impl Iterator<Item = &Run> {

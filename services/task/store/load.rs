@@ -7,13 +7,17 @@ use crate::model::event::EVENT_CONTENT_BYTES;
 use crate::model::state::TaskState;
 use crate::model::tree::{ArtifactRow, OpenTasks, StoredAnswer, StoredInput, Trees};
 use kernel::Statements;
-use kernel::json_rows as json;
-use kernel::{Aid, Engine, iso};
+use kernel::json_rows::{self as json, Column};
+use kernel::{Aid, Engine, KeptRow, iso};
 use proto_schemas::requests::task::TaskId;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sqlx::{AnyConnection, AssertSqlSafe};
 use std::collections::BTreeSet;
+
+const PAIR: [Column; 3] = [("assignee", "TEXT"), ("owner", "TEXT"), ("domain", "TEXT")];
+const ANSWER_KEY: [Column; 2] = [("scope", "TEXT"), ("key", "TEXT")];
+const INPUT_KEY: [Column; 2] = [("task_id", "TEXT"), ("id", "TEXT")];
 
 /// What a row that was read together with others is.
 #[derive(Clone, Copy)]
@@ -24,26 +28,41 @@ enum Kind {
     Answer,
     Input,
     Artifact,
+    Kept,
 }
 
 impl Kind {
-    const ALL: [Kind; 6] = [Kind::Task, Kind::Open, Kind::Between, Kind::Answer, Kind::Input, Kind::Artifact];
+    const ALL: [Kind; 7] =
+        [Kind::Task, Kind::Open, Kind::Between, Kind::Answer, Kind::Input, Kind::Artifact, Kind::Kept];
 
-    fn read(self, row: &str, trees: &mut Trees) -> sqlx::Result<()> {
+    /// Whether its rows come back as one text, which costs less than a text for each. Not where a row can be large: a text is copied
+    /// several times on its way.
+    fn is_list(self) -> bool {
+        matches!(self, Kind::Task | Kind::Open | Kind::Between | Kind::Kept)
+    }
+
+    fn read(self, row: &str, trees: &mut Trees, kept: &mut Vec<KeptRow>) -> sqlx::Result<()> {
         match self {
-            Kind::Task => trees.insert(json::read::<StoredTask>(row)?.read()?),
+            Kind::Task => {
+                for task in json::read::<Vec<StoredTask>>(row)? {
+                    trees.insert(task.read()?);
+                }
+            }
             Kind::Open => {
-                let OpenRow { aid: name, owned, assigned } = json::read(row)?;
-                trees.open.insert(aid(&name)?, OpenTasks { owned, assigned });
+                for OpenRow { aid: name, owned, assigned } in json::read::<Vec<_>>(row)? {
+                    trees.open.insert(aid(&name)?, OpenTasks { owned, assigned });
+                }
             }
             Kind::Between => {
-                let row: BetweenRow = json::read(row)?;
-                let (owner, assignee) = (aid(&row.owner)?, aid(&row.assignee)?);
-                if let Some(domain) = row.domain {
-                    trees.open_between.domains.insert((domain, assignee.clone()), row.of_domain);
+                for row in json::read::<Vec<BetweenRow>>(row)? {
+                    let (owner, assignee) = (aid(&row.owner)?, aid(&row.assignee)?);
+                    if let Some(domain) = row.domain {
+                        trees.open_between.domains.insert((domain, assignee.clone()), row.of_domain);
+                    }
+                    trees.open_between.senders.insert((owner, assignee), row.of_sender);
                 }
-                trees.open_between.senders.insert((owner, assignee), row.of_sender);
             }
+            Kind::Kept => *kept = json::read(row)?,
             Kind::Answer => {
                 let AnswerRow { scope, key, body_hash, result, expires_at } = json::read(row)?;
                 trees.answers.insert((scope, key), StoredAnswer { body_hash, result, expires_at });
@@ -136,26 +155,30 @@ impl Store {
         }
         let mut statements = Statements::new(self.engine());
         if !wanted.tasks.is_empty() {
-            statements.add(&wanted.tasks, |ids| self.select_trees(ids))?;
+            statements.add(json::text(&wanted.tasks)?, |ids| self.select_trees(ids));
         }
         if !wanted.agents.is_empty() {
-            statements.add(&wanted.agents, |names| self.select_open(names))?;
+            statements.add(json::text(&wanted.agents)?, |names| self.select_open(names));
         }
         if !wanted.pairs.is_empty() {
-            statements.add(&wanted.pairs, |pairs| self.select_between(pairs))?;
+            statements.add_rows(&PAIR, &wanted.pairs, |pairs| self.select_between(pairs))?;
         }
         if !wanted.answers.is_empty() {
-            statements.add(&wanted.answers, |keys| self.select_answers(keys))?;
+            statements.add_rows(&ANSWER_KEY, &wanted.answers, |keys| self.select_answers(keys))?;
         }
         if !wanted.inputs.is_empty() {
-            statements.add(&wanted.inputs, |keys| self.select_inputs(keys))?;
+            statements.add_rows(&INPUT_KEY, &wanted.inputs, |keys| self.select_inputs(keys))?;
         }
         if !wanted.artifacts.is_empty() {
-            statements.add(&wanted.artifacts, |ids| self.select_artifacts(ids))?;
+            statements.add(json::text(&wanted.artifacts)?, |ids| self.select_artifacts(ids));
         }
-        let mut trees = read(statements.fetch(tx).await?)?;
         if !wanted.payers.is_empty() {
-            trees.kept = self.account.read(tx, &wanted.payers).await?;
+            let keys = self.account.keys(&wanted.payers);
+            statements.add(json::text(&keys)?, |keys| self.select_kept(keys));
+        }
+        let (mut trees, kept) = read(statements.fetch(tx).await?)?;
+        if !wanted.payers.is_empty() {
+            trees.kept = self.account.sums(&wanted.payers, kept);
         }
         Ok(trees)
     }
@@ -166,6 +189,9 @@ impl Store {
         }
         if !wanted.agents.is_empty() {
             self.lock_agents(tx, &wanted.agents).await?;
+        }
+        if !wanted.payers.is_empty() {
+            self.account.lock(tx, &wanted.payers).await?;
         }
         Ok(())
     }
@@ -209,9 +235,9 @@ impl Store {
     ) -> sqlx::Result<Trees> {
         let mut statements = Statements::new(self.engine());
         if !tasks.is_empty() {
-            statements.add(tasks, |ids| self.select_trees(ids))?;
+            statements.add(json::text(tasks)?, |ids| self.select_trees(ids));
         }
-        read(statements.fetch(tx).await?)
+        Ok(read(statements.fetch(tx).await?)?.0)
     }
 
     fn select_trees(&self, parameter: usize) -> String {
@@ -242,8 +268,7 @@ impl Store {
 
     /// The part of an assignee's open tasks that one sender has given it, or all senders of another domain.
     fn select_between(&self, parameter: usize) -> String {
-        let columns = [("assignee", "TEXT"), ("owner", "TEXT"), ("domain", "TEXT")];
-        let rows = json::rows(self.engine(), parameter, &columns);
+        let rows = json::rows(self.engine(), parameter, &PAIR);
         let open = "SELECT COUNT(*) FROM task WHERE due_at IS NOT NULL AND task.assignee = given.assignee";
         let of_domain = "given.domain IS NOT NULL
              AND substr(task.owner, length(task.owner) - length(given.domain)) = '.' || given.domain";
@@ -254,7 +279,7 @@ impl Store {
     }
 
     fn select_answers(&self, parameter: usize) -> String {
-        let rows = json::rows(self.engine(), parameter, &[("scope", "TEXT"), ("key", "TEXT")]);
+        let rows = json::rows(self.engine(), parameter, &ANSWER_KEY);
         let from = format!(
             "{rows} CROSS JOIN task_answer WHERE task_answer.scope = given.scope AND task_answer.key = given.key"
         );
@@ -263,7 +288,7 @@ impl Store {
     }
 
     fn select_inputs(&self, parameter: usize) -> String {
-        let rows = json::rows(self.engine(), parameter, &[("task_id", "TEXT"), ("id", "TEXT")]);
+        let rows = json::rows(self.engine(), parameter, &INPUT_KEY);
         let from = format!(
             "{rows} CROSS JOIN task_message
              WHERE task_message.task_id = given.task_id AND task_message.id = given.id"
@@ -279,27 +304,37 @@ impl Store {
         let ids = json::texts(self.engine(), parameter);
         let from = match self.engine() {
             Engine::Sqlite => format!("task_artifact WHERE task_id IN {ids}"),
-            Engine::Postgres => json::each(&format!("{ids} AS given"), "given.value", "task_artifact", "task_id"),
+            Engine::Postgres => {
+                json::each(&format!("{ids} AS given"), "given.value", "task_artifact", "task_id")
+            }
         };
         self.select(Kind::Artifact, &columns, &from)
     }
 
+    fn select_kept(&self, parameter: usize) -> String {
+        let keys = json::texts(self.engine(), parameter);
+        self.select(Kind::Kept, "payer, bytes, kept_rows", &format!("account WHERE payer IN {keys}"))
+    }
+
     fn select(&self, kind: Kind, columns: &str, from: &str) -> String {
-        let row = json::row(self.engine(), columns);
-        format!("SELECT CAST({} AS BIGINT) AS kind, {row} AS data FROM {from}", kind as i64)
+        let data = match kind.is_list() {
+            true => json::list(self.engine(), columns),
+            false => json::row(self.engine(), columns),
+        };
+        format!("SELECT CAST({} AS BIGINT) AS kind, {data} AS data FROM {from}", kind as i64)
     }
 }
 
-fn read(rows: Vec<(i64, String)>) -> sqlx::Result<Trees> {
-    let mut trees = Trees::default();
+fn read(rows: Vec<(i64, String)>) -> sqlx::Result<(Trees, Vec<KeptRow>)> {
+    let (mut trees, mut kept) = (Trees::default(), Vec::new());
     for (number, row) in rows {
         let kind = usize::try_from(number).ok().and_then(|number| Kind::ALL.get(number));
-        kind.ok_or_else(|| damaged("a kind of row that is none"))?.read(&row, &mut trees)?;
+        kind.ok_or_else(|| damaged("a kind of row that is none"))?.read(&row, &mut trees, &mut kept)?;
     }
     for artifacts in trees.artifacts.values_mut() {
         artifacts.sort_unstable_by_key(|row| row.position);
     }
-    Ok(trees)
+    Ok((trees, kept))
 }
 
 #[cfg(test)]

@@ -62,7 +62,10 @@ impl Store {
         if !stubs.is_empty() {
             let conflict = format!("(aid, task_id) {}", json::replace(&CHANGED_STUB));
             let text = json::insert(self.engine(), 1, "task_stub", &WRITTEN_STUB, &conflict);
-            sqlx::query(AssertSqlSafe(text)).bind(json::text(&stubs)?).execute(&mut *tx).await?;
+            sqlx::query(AssertSqlSafe(text))
+                .bind(json::rows_text(self.engine(), &WRITTEN_STUB, &stubs)?)
+                .execute(&mut *tx)
+                .await?;
         }
         tx.commit().await?;
         Ok(written)
@@ -85,13 +88,14 @@ impl Store {
         rows: &[StubRow],
     ) -> sqlx::Result<BTreeMap<StubKey, (String, i64)>> {
         let keys: BTreeSet<&StubKey> = rows.iter().map(|row| &row.key).collect();
-        let given = json::rows(self.engine(), 1, &[("aid", "TEXT"), ("task_id", "TEXT")]);
+        let columns = [("aid", "TEXT"), ("task_id", "TEXT")];
+        let given = json::rows(self.engine(), 1, &columns);
         let text = format!(
             "SELECT task_stub.aid, task_stub.task_id, home_issuer, version FROM {given} CROSS JOIN task_stub
              WHERE task_stub.aid = given.aid AND task_stub.task_id = given.task_id"
         );
         let known: Vec<KnownStub> = sqlx::query_as::<Any, KnownStub>(AssertSqlSafe(text))
-            .bind(json::text(&keys)?)
+            .bind(json::rows_text(self.engine(), &columns, &keys)?)
             .fetch_all(tx)
             .await?;
         let read = |row: KnownStub| {

@@ -91,7 +91,7 @@ impl Store {
         ];
         let conflict = format!("(aid, device, slot, task_id) {}", json::replace(&["events", "ends_at"]));
         let text = json::insert(self.engine(), 1, "task_subscription", &columns, &conflict);
-        let rows = json::text(&rows.collect::<Vec<_>>())?;
+        let rows = json::rows_text(self.engine(), &columns, &rows.collect::<Vec<_>>())?;
         sqlx::query(AssertSqlSafe(text)).bind(rows).execute(&mut *tx).await?;
         tx.commit().await?;
         Ok(Some(ids))

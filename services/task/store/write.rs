@@ -135,7 +135,7 @@ impl Store {
         }
         let set: Vec<String> =
             CHANGED[1..].iter().map(|(name, _)| format!("{name} = given.{name}")).collect();
-        statements.add(&changes, |parameter| {
+        statements.add_rows(&CHANGED, &changes, |parameter| {
             let rows = json::rows(self.engine(), parameter, &CHANGED);
             format!("UPDATE task SET {} FROM {rows} WHERE task.id = given.id", set.join(", "))
         })
@@ -153,7 +153,8 @@ impl Store {
         if marks.is_empty() {
             return Ok(());
         }
-        statements.add(&marks, |parameter| self.outbox.mark_statement(parameter))
+        statements.add(self.outbox.mark_list(&marks)?, |parameter| self.outbox.mark_statement(parameter));
+        Ok(())
     }
 
     /// Whoever subscribed before the trees were loaded is seen here, and whoever does later sees the end.
@@ -165,7 +166,7 @@ impl Store {
         if ended.is_empty() {
             return Ok(());
         }
-        statements.add(&ended, |parameter| {
+        statements.add_rows(&ENDED, &ended, |parameter| {
             let rows = json::rows(self.engine(), parameter, &ENDED);
             format!(
                 "UPDATE task_subscription SET ends_at = given.ends_at FROM {rows}

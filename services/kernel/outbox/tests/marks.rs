@@ -1,7 +1,6 @@
 //! Marks fold, are sent when their time has come, and stay if there was another change meanwhile.
 
 use super::*;
-use crate::json_rows;
 use sqlx::AssertSqlSafe;
 
 impl Fixture {
@@ -11,7 +10,7 @@ impl Fixture {
         let mark = NewMark::new(key, destination, "alice.aid.pub", version, (now, now + 2000));
         let mut tx = self.tables.db.write().await.unwrap();
         sqlx::query(AssertSqlSafe(self.outbox.mark_statement(1)))
-            .bind(json_rows::text(&[mark]).unwrap())
+            .bind(self.outbox.mark_list(&[mark]).unwrap())
             .execute(&mut *tx)
             .await
             .unwrap();

@@ -15,11 +15,10 @@ impl RunWork<'_> {
             let known = self.run.commands.values().find(|command| command.key.as_ref() == Some(key));
             if let Some(known) = known {
                 return match known.payload_hash == new.payload_hash {
-                    true => Ok(RunAnswer::Command { run_id, command_id: known.id.clone(), created: false }),
-                    false => Err(Error::Idempotency {
-                        member: "existingCommandId",
-                        existing: known.id.clone(),
-                    }),
+                    true => Ok(RunAnswer::Command { command_id: known.id.clone(), created: false }),
+                    false => {
+                        Err(Error::Idempotency { member: "existingCommandId", existing: known.id.clone() })
+                    }
                 };
             }
         }
@@ -64,7 +63,7 @@ impl RunWork<'_> {
             session.active_command = Some(of_session.clone());
             session.last_command = Some(of_session);
         });
-        Ok(RunAnswer::Command { run_id, command_id: new.id, created: true })
+        Ok(RunAnswer::Command { command_id: new.id, created: true })
     }
 
     fn has_space_for_command(&self) -> Result<(), Error> {
@@ -97,11 +96,7 @@ impl RunWork<'_> {
         let now = self.now;
         let command = self.command(command_id)?;
         is_open(command)?;
-        let answer = RunAnswer::Command {
-            run_id: command.run_id.clone(),
-            command_id: command_id.to_owned(),
-            created: false,
-        };
+        let answer = RunAnswer::Command { command_id: command_id.to_owned(), created: false };
         if command.is_taken() && command.acknowledged_epoch == Some(holder.epoch) {
             return Ok(answer);
         }
@@ -119,9 +114,10 @@ impl RunWork<'_> {
 
     /// Guidance is for the newest turn that a runner works on.
     fn newest_taken_turn(&self, but: &str) -> Option<String> {
-        let turns = self.run.open_commands().filter(|command| {
-            command.kind == CommandType::Turn && command.is_taken() && command.id != but
-        });
+        let turns = self
+            .run
+            .open_commands()
+            .filter(|command| command.kind == CommandType::Turn && command.is_taken() && command.id != but);
         turns.max_by_key(|command| command.seq).map(|command| command.id.clone())
     }
 
@@ -133,11 +129,7 @@ impl RunWork<'_> {
         back_end: Option<String>,
     ) -> Result<RunAnswer, Error> {
         let run_cancel = self.run.row.cancel_at.is_some();
-        let answer = RunAnswer::Command {
-            run_id: self.run.row.id.clone(),
-            command_id: command_id.to_owned(),
-            created: false,
-        };
+        let answer = RunAnswer::Command { command_id: command_id.to_owned(), created: false };
         let command = self.command(command_id)?;
         let wanted = report.status.terminal();
         if let Some(ended) = command.terminal() {

@@ -34,17 +34,15 @@ impl RunWork<'_> {
     }
 
     pub fn cancel_command(&mut self, id: &str, reason: Option<String>) -> Result<RunAnswer, Error> {
-        let answer = RunAnswer::Command {
-            run_id: self.run.row.id.clone(),
-            command_id: id.to_owned(),
-            created: false,
-        };
+        let answer = RunAnswer::Command { command_id: id.to_owned(), created: false };
         let state = self.command(id)?.state;
         match state {
             CommandState::Pending => {
                 self.end_command(id, TerminalStatus::Cancelled, Failure::cancelled(reason.as_deref()))?;
             }
-            CommandState::Acknowledged | CommandState::Running => self.ask_to_cancel(id, reason.as_deref())?,
+            CommandState::Acknowledged | CommandState::Running => {
+                self.ask_to_cancel(id, reason.as_deref())?
+            }
             CommandState::Completed
             | CommandState::Failed
             | CommandState::Blocked
@@ -187,7 +185,8 @@ impl RunWork<'_> {
                     self.end_command(&id, TerminalStatus::Cancelled, Failure::cancelled(reason.as_deref()))
                 }
                 (false, true) => {
-                    let failure = Failure::of("backend-timeout", "the command did not end within its time-out");
+                    let failure =
+                        Failure::of("backend-timeout", "the command did not end within its time-out");
                     self.end_command(&id, TerminalStatus::Failed, failure)
                 }
                 (false, false) => Ok(()),

@@ -27,10 +27,9 @@ impl RunWork<'_> {
             if let Some(known) = known {
                 return match known.request_hash == new.request_hash {
                     true => Ok(RunAnswer::Job { run_id, job_id: known.id.clone(), created: false }),
-                    false => Err(Error::Idempotency {
-                        member: "existingRunnerJobId",
-                        existing: known.id.clone(),
-                    }),
+                    false => {
+                        Err(Error::Idempotency { member: "existingRunnerJobId", existing: known.id.clone() })
+                    }
                 };
             }
         }
@@ -137,16 +136,15 @@ impl RunWork<'_> {
         answer: Option<Box<RawValue>>,
         by: String,
     ) -> Result<RunAnswer, Error> {
-        let (now, run_id) = (self.now, self.run.row.id.clone());
+        let now = self.now;
         let of_command = |row: &&mut ApprovalRow| command_id.is_none_or(|command| row.command_id == command);
         let approval = self.run.approvals.get_mut(id).filter(of_command);
         let Some(approval) = approval else {
             return Err(Error::NotFound(format!("approval {id}")));
         };
-        let answered = RunAnswer::Approval { run_id: run_id.clone(), approval_id: id.to_owned() };
         if let Some(first) = &approval.decision {
             return match *first == decision {
-                true => Ok(answered),
+                true => Ok(RunAnswer::Approved),
                 false => Err(Error::Illegal(format!("approval {id} was answered already: {first}"))),
             };
         }
@@ -181,6 +179,6 @@ impl RunWork<'_> {
             let id = command.id.clone();
             self.command_changed(&id);
         }
-        Ok(answered)
+        Ok(RunAnswer::Approved)
     }
 }

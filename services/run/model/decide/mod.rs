@@ -7,7 +7,6 @@ mod log;
 mod runners;
 mod runs;
 
-pub(crate) use commands::state_word;
 pub(crate) use runners::{cancel_flags, holds_lease};
 pub(crate) use runs::DEFAULT_LEASE_MS;
 

@@ -15,9 +15,7 @@ pub(super) fn create(runs: &mut Runs, run_id: String, new: NewRun, now: i64) -> 
         if let Some((existing, hash)) = known {
             return match Some(hash) == new.request_hash.as_ref() {
                 true => Ok(RunAnswer::Run { run_id: existing.clone(), created: false }),
-                false => {
-                    Err(Error::Idempotency { member: "existingRunId", existing: existing.clone() })
-                }
+                false => Err(Error::Idempotency { member: "existingRunId", existing: existing.clone() }),
             };
         }
     }

@@ -112,7 +112,7 @@ mod tests {
             result["terminalStatus"] = Value::Null;
             result["liveness"]["phase"] = json!("waiting-runner");
         });
-        assert_eq!(not_completed(&open), "cmd_1 is pending: no runner works on it");
+        assert_eq!(not_completed(&open), "cmd_1 is pending: no runner has taken it yet");
     }
 
     #[test]

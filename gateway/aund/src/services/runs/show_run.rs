@@ -5,8 +5,8 @@ use super::text::{failure, phase, question, state, text_of, word};
 use crate::show::{Show, printable_line, time};
 use clap::Args;
 use proto_schemas::requests::run::{
-    self, Approvals, CommandRecord, CommandType, Commands, ExecutionPolicy, Get, Liveness, RecoveryAction,
-    RunApproval, RunCommandPage, RunRecord, RunnerJob, RunnerJobs,
+    self, Approvals, CommandRecord, CommandType, Commands, ExecutionPolicy, Get, Liveness, LivenessPhase,
+    RecoveryAction, RunApproval, RunCommandPage, RunRecord, RunnerJob, RunnerJobs,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -92,7 +92,11 @@ fn lines(show: &Show, shown: &ShownRun) -> Vec<String> {
     }
     let last = liveness.last_event_at.as_deref().map(|at| format!(", the last one {}", time(at)));
     field("log", format!("{} events{}", liveness.last_seq, last.unwrap_or_default()));
-    field("now", format!("{}: {}", word(liveness.phase), phase(liveness.phase)));
+    let now = match (liveness.phase, run.terminal_status) {
+        (LivenessPhase::Terminal, None) => "its newest command has ended",
+        (other, _) => phase(other),
+    };
+    field("now", format!("{}: {now}", word(liveness.phase)));
     for help in &liveness.recovery {
         let RecoveryAction { action, method, path } = help;
         let request = if path.is_empty() { String::new() } else { format!(": {method} {path}") };
@@ -171,7 +175,7 @@ mod tests {
     #[test]
     fn a_run_is_shown_with_its_commands_and_what_helps() {
         let mut liveness: Liveness = example("run.result", "/liveness");
-        liveness.phase = run::LivenessPhase::WaitingRunner;
+        liveness.phase = LivenessPhase::WaitingRunner;
         liveness.last_event_at = None;
         liveness.last_seq = 0;
         liveness.recovery = vec![RecoveryAction {
@@ -199,7 +203,7 @@ policy    workspace-write, approval never, network enabled, 1800 s per command
 created   2026-11-14T22:16:01Z
 changed   2026-11-14T22:16:01Z
 log       0 events
-now       waiting-runner: no runner works on it
+now       waiting-runner: no runner has taken it yet
 helps     launch-runner: POST /api/v1/runs/run_1/runner-jobs
 #1 pending       cmd_0190163d868b7ce2a5f1c1b6d0b3a7e4  turn: hello
     cancelled

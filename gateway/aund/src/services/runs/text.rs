@@ -36,7 +36,7 @@ pub(super) fn failure(kind: Option<&str>, message: Option<&str>) -> String {
 pub(super) fn phase(phase: LivenessPhase) -> &'static str {
     match phase {
         LivenessPhase::Terminal => "it has ended",
-        LivenessPhase::WaitingRunner => "no runner works on it",
+        LivenessPhase::WaitingRunner => "no runner has taken it yet",
         LivenessPhase::RunnerHeartbeatStale => "its runner has not renewed the lease",
         LivenessPhase::TransportDisconnected => "the back end has lost its connection",
         LivenessPhase::WaitingApproval => "the back end waits for an answer",

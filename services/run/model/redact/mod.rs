@@ -1,0 +1,9 @@
+//! Secrets are replaced before anything is stored, answered or logged: in JSON by the names of members, and in text by their shape.
+
+mod json;
+mod payload;
+mod text;
+
+pub(crate) use json::{cut, is_secret_name, redact_json};
+pub(crate) use payload::{LONGEST_TEXT, event_payload};
+pub(crate) use text::redact_text;
