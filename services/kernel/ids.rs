@@ -34,7 +34,7 @@ impl Ids {
         URL_SAFE_NO_PAD.encode(self.bytes::<32>())
     }
 
-    /// So many digits and letters, each as likely as any other: what follows the prefix of a token.
+    /// So many digits and characters, each as likely as any other: what follows the prefix of a token.
     pub fn base62<const N: usize>(&self) -> String {
         let mut text = String::with_capacity(N);
         while text.len() < N {

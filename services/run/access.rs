@@ -12,7 +12,7 @@ pub(crate) const RUNNER: &str = "runner";
 
 /// What a caller may see and change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum RunAccess {
     /// These tenants; an agent may act for several.
     Tenants(BTreeSet<String>),
     /// Every tenant.
@@ -21,18 +21,18 @@ pub(crate) enum Access {
     Runner { run: String, attempt: String },
 }
 
-impl Access {
+impl RunAccess {
     /// Of a caller of a method for tenants.
-    pub fn of(caller: &Caller, settings: &Settings) -> Result<Access, Error> {
+    pub fn of(caller: &Caller, settings: &Settings) -> Result<RunAccess, Error> {
         match caller {
-            Caller::Operator => Ok(Access::Admin),
-            Caller::Token(token) if token.kind == ADMIN => Ok(Access::Admin),
+            Caller::Operator => Ok(RunAccess::Admin),
+            Caller::Token(token) if token.kind == ADMIN => Ok(RunAccess::Admin),
             Caller::Token(token) if token.kind == TENANT => {
-                Ok(Access::Tenants(BTreeSet::from([token.subject.clone()])))
+                Ok(RunAccess::Tenants(BTreeSet::from([token.subject.clone()])))
             }
             Caller::Token(token) if token.kind == RUNNER => {
                 let (run, attempt) = token.subject.split_once(' ').unwrap_or_default();
-                Ok(Access::Runner { run: run.to_owned(), attempt: attempt.to_owned() })
+                Ok(RunAccess::Runner { run: run.to_owned(), attempt: attempt.to_owned() })
             }
             _ => of_agent(caller.local_agent()?, settings),
         }
@@ -41,9 +41,9 @@ impl Access {
     /// Whether what belongs to this tenant exists for the caller.
     pub fn sees(&self, tenant: &str, run: &str) -> bool {
         match self {
-            Access::Tenants(tenants) => tenants.contains(tenant),
-            Access::Admin => true,
-            Access::Runner { run: own, .. } => own == run,
+            RunAccess::Tenants(tenants) => tenants.contains(tenant),
+            RunAccess::Admin => true,
+            RunAccess::Runner { run: own, .. } => own == run,
         }
     }
 
@@ -51,21 +51,21 @@ impl Access {
     pub fn may_create_for(&self, tenant: &str, settings: &Settings) -> Result<(), Error> {
         let listed = settings.tenants.contains_key(tenant);
         match self {
-            Access::Admin if listed => Ok(()),
-            Access::Tenants(own) if listed && own.contains(tenant) => Ok(()),
+            RunAccess::Admin if listed => Ok(()),
+            RunAccess::Tenants(own) if listed && own.contains(tenant) => Ok(()),
             _ => Err(Error::Denied(format!("tenantId {tenant} is not a tenant of this caller"))),
         }
     }
 }
 
 /// An agent acts for the tenants that list it.
-fn of_agent(agent: &CallingAgent, settings: &Settings) -> Result<Access, Error> {
+fn of_agent(agent: &CallingAgent, settings: &Settings) -> Result<RunAccess, Error> {
     let lists = |aids: &[String]| aids.iter().any(|aid| aid == "*" || aid == agent.aid.as_str());
     let tenants = settings.tenants.iter().filter(|(_, tenant)| lists(&tenant.aids));
     let tenants: BTreeSet<String> = tenants.map(|(name, _)| name.clone()).collect();
     match tenants.is_empty() {
         true => Err(Error::Forbidden(format!("{} acts for no tenant of this server", agent.aid))),
-        false => Ok(Access::Tenants(tenants)),
+        false => Ok(RunAccess::Tenants(tenants)),
     }
 }
 

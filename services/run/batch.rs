@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::model::call::{RunAnswer, RunCall};
 use crate::model::decide::decide;
 use crate::model::run::RunLimits;
-use crate::store::{LoadWanted, Store};
+use crate::store::{RunsWanted, Store};
 use crate::watching::Watched;
 use kernel::{Batch, Clock, World};
 use parking_lot::Mutex;
@@ -55,7 +55,7 @@ pub(crate) fn start(
 
 impl RunWriter {
     async fn commit(&self, calls: Vec<RunCall>) -> sqlx::Result<Vec<Result<RunAnswer, Error>>> {
-        let mut wanted = LoadWanted::default();
+        let mut wanted = RunsWanted::default();
         calls.iter().for_each(|call| wanted.add(call));
         let mut tx = self.store.begin().await?;
         let mut runs = self.store.load(&mut tx, &wanted).await?;

@@ -1,5 +1,7 @@
 //! The names of provider profiles and of their secrets, and the profiles that are always listed.
 
+use crate::error::Error;
+
 /// A back end that speaks the app-server protocol of Codex.
 pub(crate) const CODEX_STDIO: &str = "codex-stdio";
 /// A process that reads one line of JSON and writes events.
@@ -45,6 +47,16 @@ pub(crate) fn is_slug(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_lowercase())
         && text.len() <= LONGEST
         && text.bytes().all(allowed)
+}
+
+pub(crate) fn check_slug(profile: &str) -> Result<(), Error> {
+    match is_slug(profile) {
+        true => Ok(()),
+        false => Err(Error::Invalid(
+            "backendProfile must have 1 to 63 characters of a-z, 0-9 and '-', and begin with one of a-z"
+                .to_owned(),
+        )),
+    }
 }
 
 #[cfg(test)]

@@ -10,12 +10,12 @@ mod error;
 mod ids;
 mod known_profiles;
 mod model;
-mod profiles;
+mod profile;
 mod routes;
-mod runners;
+mod runner;
 mod runs;
 mod secrets;
-mod sessions;
+mod session;
 mod settings;
 mod shown;
 mod storage;
@@ -26,14 +26,14 @@ mod tests;
 mod tokens;
 mod watching;
 
-use access::Access;
+use access::RunAccess;
 use batch::RunBatch;
 use error::Error;
 use kernel::{
     Account, AgentRemoval, Bus, Caller, Clock, CpuPool, Ids, Methods, Presence, Rpc, Service, ServiceRow,
     Task, World,
 };
-use model::call::{CallAccess, Operation, RunAnswer, RunCall};
+use model::call::{CallAccess, RunAnswer, RunCall, RunOperation};
 use model::run::RunLimits;
 use prometheus_client::metrics::counter::Counter;
 use secrets::Secrets;
@@ -80,9 +80,9 @@ fn service(run: Arc<RunService>) -> Service {
 fn rpc(service: Arc<RunService>) -> Methods {
     let rpc = Rpc::new(service).within_bounds();
     let rpc = runs::methods(rpc);
-    let rpc = runners::methods(rpc);
-    let rpc = sessions::methods(rpc);
-    let rpc = profiles::methods(rpc);
+    let rpc = runner::methods(rpc);
+    let rpc = session::methods(rpc);
+    let rpc = profile::methods(rpc);
     tokens::methods(rpc).into()
 }
 
@@ -91,7 +91,7 @@ struct RunService {
     store: Store,
     batch: RunBatch,
     watched: Watched,
-    streams: runs::Subscriptions,
+    streams: runs::RunSubscriptions,
     secrets: Secrets,
     storage: SessionStorage,
     cpu: Arc<CpuPool>,
@@ -148,7 +148,7 @@ impl RunService {
             store,
             batch,
             watched,
-            streams: runs::Subscriptions::default(),
+            streams: runs::RunSubscriptions::default(),
             cpu: world.cpu.clone(),
             presence: world.presence.clone(),
             bus: world.bus.clone(),
@@ -162,8 +162,8 @@ impl RunService {
         }))
     }
 
-    fn access(&self, caller: &Caller) -> Result<Access, Error> {
-        Access::of(caller, &self.settings)
+    fn access(&self, caller: &Caller) -> Result<RunAccess, Error> {
+        RunAccess::of(caller, &self.settings)
     }
 
     /// Waits until the change is durable, or refused.
@@ -171,7 +171,7 @@ impl RunService {
         &self,
         run_id: &str,
         access: CallAccess,
-        operation: Operation,
+        operation: RunOperation,
     ) -> Result<RunAnswer, Error> {
         let bytes = operation.bytes();
         let call = RunCall { run_id: run_id.to_owned(), access, operation };
@@ -179,7 +179,12 @@ impl RunService {
     }
 
     /// The same for somebody with rights.
-    async fn change(&self, access: &Access, run_id: &str, operation: Operation) -> Result<RunAnswer, Error> {
+    async fn change(
+        &self,
+        access: &RunAccess,
+        run_id: &str,
+        operation: RunOperation,
+    ) -> Result<RunAnswer, Error> {
         self.submit(run_id, CallAccess::Of(access.clone()), operation).await
     }
 }

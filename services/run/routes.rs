@@ -47,7 +47,7 @@ struct HealthReport {
     ready: bool,
     store: StoreHealth,
     secrets: SecretsHealth,
-    build: Build,
+    build: BuildHealth,
     launcher: LauncherHealth,
     failure_kind: Option<&'static str>,
     message: Option<&'static str>,
@@ -77,7 +77,7 @@ struct SecretHealth {
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Build {
+struct BuildHealth {
     version: &'static str,
     source_commit: &'static str,
 }
@@ -143,7 +143,7 @@ impl RunService {
                 migration_id: migration_id(),
             },
             secrets: SecretsHealth { refs: refs.collect(), values_printed: false },
-            build: Build {
+            build: BuildHealth {
                 version: env!("CARGO_PKG_VERSION"),
                 source_commit: SOURCE_COMMIT.unwrap_or("unknown"),
             },

@@ -6,7 +6,7 @@ use crate::ids::event_id;
 use crate::model::fixed::RunFixed;
 use crate::model::redact::redact_json;
 use crate::model::run::{ApprovalRow, JOB_START_MS, JobRow, LeaseState, RunRow};
-use crate::store::{CommandFacts, PagedEvent, PagedEvents, RunFacts};
+use crate::store::{CommandRead, PagedEvent, PagedEvents, RunFacts};
 use kernel::{RpcError, iso_ms};
 use proto_schemas::requests::run::{
     CommandRecord, RunApproval, RunEvent, RunEventPage, RunEventType, RunLease, RunRecord, RunnerJob,
@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 /// What a question says of itself.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Question {
+struct AskedQuestion {
     reason: String,
     message: Option<String>,
     call_id: Option<String>,
@@ -69,7 +69,7 @@ impl RunService {
     }
 
     pub(crate) fn approval_shown(&self, row: ApprovalRow, timeout_ms: i64) -> Result<RunApproval, Error> {
-        let question: Question = serde_json::from_str(row.question.get()).map_err(RpcError::internal)?;
+        let question: AskedQuestion = serde_json::from_str(row.question.get()).map_err(RpcError::internal)?;
         let expires_at = question.expires_at.unwrap_or_else(|| iso_ms(row.created_at + timeout_ms));
         Ok(RunApproval {
             approval_id: row.id,
@@ -139,8 +139,8 @@ impl RunService {
 }
 
 /// A command. Only the runner that works on it sees its payload as it came.
-pub(crate) fn command_record(facts: CommandFacts, whole: bool) -> Result<CommandRecord, Error> {
-    let CommandFacts { row, payload } = facts;
+pub(crate) fn command_record(facts: CommandRead, whole: bool) -> Result<CommandRecord, Error> {
+    let CommandRead { row, payload } = facts;
     let payload = if whole { payload } else { redacted(&payload)? };
     Ok(CommandRecord {
         terminal_status: row.terminal(),

@@ -10,7 +10,7 @@ use crate::support::{TestServer, printed, until};
 const SETTINGS: &str = "run.tenants.unidesk = { aids = [\"*\"] }\nrun.tenants.hwlab = {}";
 
 /// A run whose client and runner are this test.
-struct PlayedRun {
+struct CommandedRun {
     server: TestServer,
     token: String,
     runner_token: String,
@@ -20,20 +20,20 @@ struct PlayedRun {
     runner: String,
 }
 
-impl PlayedRun {
+impl CommandedRun {
     /// With a command that waits.
-    async fn begin() -> PlayedRun {
+    async fn begin() -> CommandedRun {
         let server = TestServer::shared_with(SETTINGS).await;
         let token = runs(&server, &["token", "unidesk"]).await.trim().to_owned();
         let nobody = String::new;
         let (command, attempt, runner) = (nobody(), nobody(), nobody());
         let mut played =
-            PlayedRun { server, token, runner_token: nobody(), run: nobody(), command, attempt, runner };
+            CommandedRun { server, token, runner_token: nobody(), run: nobody(), command, attempt, runner };
         let created = played
             .asked(
                 "POST",
                 "/runs",
-                json!({ "tenantId": "unidesk", "projectId": "acme/\u{1b}[2Jsite", "workspaceRef": {},
+                json!({ "tenantId": "unidesk", "projectId": "acme/\u{202e}site", "workspaceRef": {},
                     "providerId": "local", "backendProfile": "example", "traceSink": null }),
             )
             .await;
@@ -141,11 +141,11 @@ async fn a_token_is_printed_alone_and_refused_after_it_is_revoked() {
 
 #[tokio::test]
 async fn the_operator_sees_a_run_from_its_beginning_to_its_end() {
-    let mut played = PlayedRun::begin().await;
+    let mut played = CommandedRun::begin().await;
     let (run, command) = (played.run.clone(), played.command.clone());
     let line = |listed: &str| listed.lines().find(|line| line.starts_with(&run)).map(str::to_owned);
     let listed = line(&played.printed(&["list", "--tenant", "unidesk", "--limit", "500"]).await);
-    assert!(listed.is_some_and(|line| line.contains("unidesk acme/\\u001b[2Jsite  example")));
+    assert!(listed.is_some_and(|line| line.contains("unidesk acme/\\u202esite  example")));
     let shown = played.printed(&["show", &run]).await;
     assert!(shown.contains("now       waiting-runner: no runner has taken it yet\n"), "{shown}");
     assert!(shown.contains(&format!("POST /api/v1/runs/{run}/runner-jobs\n")), "{shown}");
@@ -186,7 +186,7 @@ async fn the_operator_sees_a_run_from_its_beginning_to_its_end() {
             "2  replies: Berlin.\\u001b[2J",
             "    Yes.",
             &format!("3  {command} is completed"),
-            "4  the run is cancelled: cancelled: done",
+            "4  the run is cancelled: done",
         ]
     );
     assert_eq!(played.printed(&["watch", &run, "--after", "3"]).await.lines().count(), 1);
@@ -198,7 +198,7 @@ async fn the_operator_sees_a_run_from_its_beginning_to_its_end() {
 
 #[tokio::test]
 async fn a_command_that_runs_is_cancelled_when_its_runner_confirms_it() {
-    let mut played = PlayedRun::begin().await;
+    let mut played = CommandedRun::begin().await;
     played.claim().await;
     let command = played.command.clone();
     let asked = played.printed(&["cancel", &command]).await;
@@ -218,7 +218,7 @@ async fn a_command_that_runs_is_cancelled_when_its_runner_confirms_it() {
 
 #[tokio::test]
 async fn an_agent_of_a_tenant_follows_a_run_over_its_connection() {
-    let mut played = PlayedRun::begin().await;
+    let mut played = CommandedRun::begin().await;
     let cli = AgentCli::with(&played.server, &["alice"]).await;
     let run = played.run.clone();
     let listed = cli.run(&["runs", "list", "--as", "alice", "--limit", "500"]).await;
@@ -248,9 +248,9 @@ async fn an_agent_of_a_tenant_follows_a_run_over_its_connection() {
 #[tokio::test]
 async fn a_credential_is_stored_and_never_shown() {
     let server = TestServer::shared_with(SETTINGS).await;
-    let file = server.beside("key");
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let file = folder.path().join("key").display().to_string();
     std::fs::write(&file, "sk-secret-of-the-test\n").expect("a file can be written");
-    let file = file.display().to_string();
     let listed = runs(&server, &["profiles"]).await;
     let state = |listed: &str, name: &str| {
         let line = listed.lines().find(|line| line.starts_with(name)).expect("it is listed").to_owned();

@@ -162,17 +162,18 @@ async fn the_tags_of_running_services_are_there_and_later_ones_are_not() {
         "ns_message",
         "ns_search",
         "ns_task",
+        "ns_run",
         "tool_call_artifacts",
         "rate_limit",
         "federation",
     ] {
         assert!(tags.contains(&tag.to_owned()), "{tag} in {tags:?}");
     }
-    for tag in ["ns_run", "capability_manifest_v1", "agui_runs"] {
+    for tag in ["ns_group", "capability_manifest_v1", "agui_runs"] {
         assert!(!tags.contains(&tag.to_owned()), "{tag} in {tags:?}");
     }
     let alice = server.agent("alice").await;
-    assert_eq!(alice.call_error("run.start", &json!({})).await["code"], -32601);
+    assert_eq!(alice.call_error("group.create", &json!({})).await["code"], -32601);
 }
 
 #[tokio::test]

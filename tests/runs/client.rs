@@ -125,7 +125,7 @@ impl TestHttp {
         Ok(sender)
     }
 
-    async fn send(&self, request: Request<Full<Bytes>>) -> Result<TestAnswer, String> {
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<ManagerAnswer, String> {
         let mut request = request;
         loop {
             let idle = self.idle.lock().expect("nobody panics with it").pop();
@@ -147,7 +147,7 @@ impl TestHttp {
                     None => return Err(error.into_error().to_string()),
                 },
             };
-            let answer = TestAnswer::read(answered).await?;
+            let answer = ManagerAnswer::read(answered).await?;
             if sender.is_ready() || sender.ready().await.is_ok() {
                 self.idle.lock().expect("nobody panics with it").push(sender);
             }
@@ -158,19 +158,19 @@ impl TestHttp {
 
 /// What came back.
 #[derive(Clone, Debug)]
-pub struct TestAnswer {
+pub struct ManagerAnswer {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Value,
 }
 
-impl TestAnswer {
-    async fn read(answered: Response<Incoming>) -> Result<TestAnswer, String> {
+impl ManagerAnswer {
+    async fn read(answered: Response<Incoming>) -> Result<ManagerAnswer, String> {
         let (head, body) = answered.into_parts();
         let bytes = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
         let body = serde_json::from_slice(&bytes)
             .map_err(|_| format!("{}: no JSON: {:?}", head.status, String::from_utf8_lossy(&bytes)))?;
-        Ok(TestAnswer { status: head.status.as_u16(), headers: head.headers, body })
+        Ok(ManagerAnswer { status: head.status.as_u16(), headers: head.headers, body })
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -229,7 +229,7 @@ impl TestApi {
         path: &str,
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
-    ) -> Result<TestAnswer, String> {
+    ) -> Result<ManagerAnswer, String> {
         let mut request = Request::builder().method(verb).uri(format!("/api/v1{path}"));
         request = request.header("Host", &self.http.host).header("Content-Type", "application/json");
         if let Some(token) = &self.token {
@@ -250,13 +250,13 @@ impl TestApi {
         path: &str,
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
-    ) -> TestAnswer {
+    ) -> ManagerAnswer {
         let answered = within("an HTTP answer", self.try_send(verb, path, headers, body)).await;
         answered.unwrap_or_else(|error| panic!("{verb} {path}: {error}"))
     }
 
     /// A request with a body of JSON; `null` stands for none.
-    pub async fn call(&self, verb: &str, path: &str, body: &Value) -> TestAnswer {
+    pub async fn call(&self, verb: &str, path: &str, body: &Value) -> ManagerAnswer {
         self.send(verb, path, &[], written(body)).await
     }
 
@@ -506,7 +506,7 @@ impl TestRunner {
         body
     }
 
-    pub async fn try_claim(&self, lease_ms: i64) -> TestAnswer {
+    pub async fn try_claim(&self, lease_ms: i64) -> ManagerAnswer {
         let body = json!({ "runnerId": self.id, "attemptId": self.attempt, "leaseMs": lease_ms });
         self.api.call("POST", &format!("/runs/{}/claim", self.run), &body).await
     }
@@ -523,7 +523,7 @@ impl TestRunner {
         answer.body["data"].take()
     }
 
-    pub async fn try_lease(&self, more: Value) -> TestAnswer {
+    pub async fn try_lease(&self, more: Value) -> ManagerAnswer {
         self.api.call("PATCH", &format!("/runs/{}/lease", self.run), &self.signed(more)).await
     }
 
@@ -548,7 +548,7 @@ impl TestRunner {
         self.api.get(&self.poll_path(0, 0)).await
     }
 
-    pub async fn try_append(&self, events: Value) -> TestAnswer {
+    pub async fn try_append(&self, events: Value) -> ManagerAnswer {
         let body = self.signed(json!({ "events": events }));
         self.api.call("POST", &format!("/runs/{}/events", self.run), &body).await
     }
@@ -565,7 +565,7 @@ impl TestRunner {
         number(&self.append(json!([event])).await["lastSeq"])
     }
 
-    pub async fn try_acknowledge(&self, command: &str) -> TestAnswer {
+    pub async fn try_acknowledge(&self, command: &str) -> ManagerAnswer {
         let path = format!("/commands/{command}/ack");
         self.api.call("POST", &path, &self.signed(json!({}))).await
     }
@@ -576,7 +576,7 @@ impl TestRunner {
         answer.body["data"].take()
     }
 
-    pub async fn try_report(&self, command: &str, status: &str) -> TestAnswer {
+    pub async fn try_report(&self, command: &str, status: &str) -> ManagerAnswer {
         let path = format!("/commands/{command}/status");
         self.api.call("PATCH", &path, &self.signed(json!({ "status": status }))).await
     }
@@ -588,7 +588,7 @@ impl TestRunner {
         answer.body["data"].take()
     }
 
-    pub async fn try_report_run(&self, more: Value) -> TestAnswer {
+    pub async fn try_report_run(&self, more: Value) -> ManagerAnswer {
         self.api.call("PATCH", &format!("/runs/{}/status", self.run), &self.signed(more)).await
     }
 }

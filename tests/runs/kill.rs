@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::client::{
-    SETTINGS, TestAnswer, TestBackEnd, TestManager, TestRunner, assert_contiguous, number, said,
+    ManagerAnswer, SETTINGS, TestBackEnd, TestManager, TestRunner, assert_contiguous, number, said,
 };
 use crate::support::agent::text;
 use crate::support::{TestServer, setting, split};
@@ -142,7 +142,7 @@ impl StormyRun {
 }
 
 /// The data of an answer, unless nobody answered.
-fn finished(mut answer: TestAnswer) -> Result<Value, String> {
+fn finished(mut answer: ManagerAnswer) -> Result<Value, String> {
     match answer.status {
         200 | 201 => Ok(answer.body["data"].take()),
         503 | 504 if answer.failure_kind() == "infra-failed" => Err(answer.body.to_string()),

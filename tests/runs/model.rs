@@ -9,8 +9,8 @@ use proptest::test_runner;
 use serde_json::{Value, json};
 
 use super::client::{
-    SETTINGS, TENANT_OF_AGENTS, TestAnswer, TestBackEnd, TestManager, TestRunner, assert_contiguous, number,
-    said,
+    ManagerAnswer, SETTINGS, TENANT_OF_AGENTS, TestBackEnd, TestManager, TestRunner, assert_contiguous,
+    number, said,
 };
 use crate::support::agent::{ConnectedAgent, text};
 use crate::support::{TestServer, setting, split, until};
@@ -368,7 +368,7 @@ struct PlayedRun<'a> {
 }
 
 /// The answer is what the model says; its data.
-fn agreed<T>(answer: &mut TestAnswer, expected: Result<T, ModelRefusal>, at: &str) -> Option<(T, Value)> {
+fn agreed<T>(answer: &mut ManagerAnswer, expected: Result<T, ModelRefusal>, at: &str) -> Option<(T, Value)> {
     match expected {
         Ok(expected) => {
             assert!(answer.status == 200 || answer.status == 201, "{at}: {} {}", answer.status, answer.body);

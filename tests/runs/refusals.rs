@@ -10,8 +10,8 @@ use proto_schemas::{HttpRoute, HttpRouteBody, Method, methods};
 use serde_json::{Map, Value, json};
 
 use super::client::{
-    PROFILE, TENANT_OF_AGENTS, TestAnswer, TestApi, TestBackEnd, TestManager, TestRunner, assert_contiguous,
-    number, said, written,
+    ManagerAnswer, PROFILE, TENANT_OF_AGENTS, TestApi, TestBackEnd, TestManager, TestRunner,
+    assert_contiguous, number, said, written,
 };
 use crate::support::agent::{random_hex, text};
 use crate::support::{TestServer, until};
@@ -115,7 +115,7 @@ struct RunRequest {
 }
 
 impl RunRequest {
-    async fn send(&self, api: &TestApi) -> TestAnswer {
+    async fn send(&self, api: &TestApi) -> ManagerAnswer {
         if self.has_body {
             let body = Value::Object(self.members.clone());
             return api.call(self.verb, &self.path, &body).await;
@@ -578,7 +578,7 @@ async fn a_workspace_does_not_leave_its_root() {
         run["workspaceRef"] = reference;
         run
     };
-    for path in ["inside", "inside/deeper", "in", "in/deeper", ".", ""] {
+    for path in ["inside", "inside/deeper", "in", "in/deeper"] {
         let reference = json!({ "root": "site", "path": path, "branch": "main" });
         let made = back_end.api.ok("POST", "/runs", &with(reference.clone()), 201).await;
         assert_eq!(made["workspaceRef"], reference);
@@ -610,7 +610,7 @@ async fn a_workspace_does_not_leave_its_root() {
     let mut foreign = other.new_run();
     foreign["workspaceRef"] = json!({ "root": "site", "path": "inside" });
     other.api.refused("POST", "/runs", &foreign, (403, "tenant-policy-denied")).await;
-    assert_eq!(back_end.api.get("/runs?limit=200").await["runs"].as_array().map(Vec::len), Some(7));
+    assert_eq!(back_end.api.get("/runs?limit=200").await["runs"].as_array().map(Vec::len), Some(5));
 }
 
 #[tokio::test]
@@ -707,6 +707,14 @@ async fn whoever_has_not_the_lease_changes_nothing() {
     assert_eq!(owned.stored().await, before);
 }
 
+/// A payload of this many bytes. No text in it is so long that it would be cut.
+fn sized_payload(bytes: usize) -> Value {
+    let part = "x".repeat(60_000);
+    let mut payload = json!({ "more": [part, part, part, part, ""] });
+    payload["more"][4] = json!("x".repeat(bytes - payload.to_string().len()));
+    payload
+}
+
 #[tokio::test]
 async fn what_an_event_may_not_be() {
     let manager = TestManager::shared().await;
@@ -717,7 +725,7 @@ async fn what_an_event_may_not_be() {
     let waits = owned.stored().await;
     let good = said(command, "good", "good");
     let event = |kind: &str, payload: Value| json!({ "clientEventId": "bad", "type": kind, "commandId": command, "payload": payload });
-    let large = json!({ "more": ["x".repeat(200_000), "x".repeat((256 << 10) - 200_000 - 16 + 1)] });
+    let large = sized_payload((256 << 10) + 1);
     assert_eq!(large.to_string().len(), (256 << 10) + 1);
     for (bad, status, kind) in [
         (event("nonsense", json!({})), 400, "schema-invalid"),
@@ -750,7 +758,7 @@ async fn what_an_event_may_not_be() {
     assert_eq!(waits[6..], before[6..], "nor does a waiting command");
 
     // One byte less is an event, and so are two hundred of them.
-    let fits = json!({ "more": ["x".repeat(200_000), "x".repeat((256 << 10) - 200_000 - 16)] });
+    let fits = sized_payload(256 << 10);
     runner.append(json!([event("reasoning", fits)])).await;
     let many: Vec<Value> = (0..200).map(|n| said(command, &format!("m-{n}"), "m")).collect();
     let appended = runner.append(json!(many)).await;

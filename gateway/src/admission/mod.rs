@@ -33,7 +33,7 @@ mod tokens;
 
 pub use call::{AdmittedCall, Call, CalledMethod};
 pub use limits::{AgentLimit, GatewayLimits, SocketLimit, SocketPermit, per_second, within_agent_rate};
-pub use open_streams::{OpenStream, OpenStreams};
+pub use open_streams::{CountedStream, OpenStreams};
 pub use signature::is_signed;
 pub use signer::KnownSigner;
 pub use source::CallSource;
@@ -125,7 +125,7 @@ impl Admission {
     }
 
     /// Counts a stream for its caller until what this gives is dropped.
-    pub fn open_stream(&self, source: &CallSource<'_>) -> Result<OpenStream, RpcError> {
+    pub fn open_stream(&self, source: &CallSource<'_>) -> Result<CountedStream, RpcError> {
         self.streams.open(source.subject().as_deref(), source.address())
     }
 

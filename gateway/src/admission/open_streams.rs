@@ -24,7 +24,7 @@ struct CountedStreams {
 }
 
 /// One stream, counted until this is dropped.
-pub struct OpenStream {
+pub struct CountedStream {
     streams: Arc<OpenStreams>,
     subject: Option<String>,
     _address: Option<CountedAddress>,
@@ -45,7 +45,7 @@ impl OpenStreams {
         self: &Arc<OpenStreams>,
         subject: Option<&str>,
         address: Option<IpAddr>,
-    ) -> Result<OpenStream, RpcError> {
+    ) -> Result<CountedStream, RpcError> {
         let most = self.most_per_caller;
         let full = |held| too_many("per caller", "limits.streams_per_caller", most as usize, held);
         // What is known only by its address is counted there first: it has a lock of its own.
@@ -67,7 +67,7 @@ impl OpenStreams {
             counted.by_subject.insert(subject.to_owned(), held + 1);
         }
         let subject = subject.map(str::to_owned);
-        Ok(OpenStream { streams: self.clone(), subject, _address: address })
+        Ok(CountedStream { streams: self.clone(), subject, _address: address })
     }
 
     /// How many are open.
@@ -81,7 +81,7 @@ fn too_many(whose: &str, scope: &str, limit: usize, held: usize) -> RpcError {
     RpcError::new(codes::RATE_LIMITED, sentence).with("scope", scope).with("limit", limit).with("held", held)
 }
 
-impl Drop for OpenStream {
+impl Drop for CountedStream {
     fn drop(&mut self) {
         let mut counted = self.streams.counted.lock();
         counted.all -= 1;
@@ -104,7 +104,7 @@ mod tests {
         let limits = LimitsConfig { streams: 5, streams_per_caller: 2, ..LimitsConfig::default() };
         let streams = OpenStreams::new(&limits);
         let (here, there) = (Some([192, 0, 2, 1].into()), Some([192, 0, 2, 2].into()));
-        let refused = |opened: Result<OpenStream, RpcError>| {
+        let refused = |opened: Result<CountedStream, RpcError>| {
             let error = opened.err().expect("it is refused");
             assert_eq!((error.kind(), error.http_status().as_u16()), ("rate_limited", 429));
             let number = |name: &str| error.data(name).and_then(serde_json::Value::as_u64).unwrap();

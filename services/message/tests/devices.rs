@@ -124,7 +124,7 @@ async fn new_agents_of_a_network_agents_of_a_domain_and_all_services_have_limits
     }
     assert_eq!(send(&payer("grace.north.test", None), MIB), Err(("accounts.domain_shares", true)));
     let sender = payer(&alice.aid, None);
-    world.accounts.tell("task", vec![(sender.aid().clone(), 6 << 30)]);
+    world.accounts.tell("task", vec![(sender.aid().unwrap().clone(), 6 << 30)]);
     assert_eq!(send(&sender, 1), Err(("accounts.total_bytes", true)));
 
     // After a restart, too, and for seven days.

@@ -1,6 +1,6 @@
 //! What may be asked of a run, and what is answered.
 
-use crate::access::Access;
+use crate::access::RunAccess;
 use crate::error::LeaseConflict;
 use kernel::Payer;
 use proto_schemas::requests::run::{CommandType, LauncherKind, RunEventType};
@@ -12,18 +12,18 @@ use serde_json::value::RawValue;
 pub(crate) struct RunCall {
     pub run_id: String,
     pub access: CallAccess,
-    pub operation: Operation,
+    pub operation: RunOperation,
 }
 
 /// Who asks: somebody with rights, or the server itself.
 #[derive(Clone, Debug)]
 pub(crate) enum CallAccess {
-    Of(Access),
+    Of(RunAccess),
     System,
 }
 
 #[derive(Debug)]
-pub(crate) enum Operation {
+pub(crate) enum RunOperation {
     Create(Box<NewRun>),
     AddCommand(NewCommand),
     CancelRun {
@@ -68,12 +68,12 @@ pub(crate) enum Operation {
     ReportCommand {
         holder: Holder,
         command_id: String,
-        report: Report,
+        report: RunnerReport,
         back_end: Option<String>,
     },
     ReportRun {
         holder: Holder,
-        report: Report,
+        report: RunnerReport,
     },
     /// Ends what is over: leases with a cancel, commands after their time-out.
     Sweep,
@@ -129,6 +129,8 @@ pub(crate) struct NewJob {
 pub(crate) enum StorageCheck {
     Present,
     Missing,
+    /// It has more than a session may store.
+    Full,
 }
 
 /// An event with a payload that was checked and redacted.
@@ -150,7 +152,7 @@ pub(crate) enum EventFacts {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Report {
+pub(crate) struct RunnerReport {
     pub status: ReportedStatus,
     pub failure_kind: Option<String>,
     pub failure_message: Option<String>,
@@ -193,27 +195,27 @@ pub(crate) fn lease_conflict(conflict: LeaseConflict) -> crate::error::Error {
 /// What a call holds in memory besides what it carries.
 const CALL_BYTES: usize = 256;
 
-impl Operation {
+impl RunOperation {
     /// What it counts while it waits for a commit.
     pub fn bytes(&self) -> usize {
         let carried = match self {
-            Operation::Create(new) => new.fixed.len(),
-            Operation::AddCommand(new) => new.payload.get().len(),
-            Operation::AddJob(new) => new.env.len(),
-            Operation::Approve { answer, .. } => answer.as_ref().map_or(0, |answer| answer.get().len()),
-            Operation::Append { events, .. } => {
+            RunOperation::Create(new) => new.fixed.len(),
+            RunOperation::AddCommand(new) => new.payload.get().len(),
+            RunOperation::AddJob(new) => new.env.len(),
+            RunOperation::Approve { answer, .. } => answer.as_ref().map_or(0, |answer| answer.get().len()),
+            RunOperation::Append { events, .. } => {
                 events.iter().map(|event| event.payload.get().len() + CALL_BYTES).sum()
             }
-            Operation::CancelRun { .. }
-            | Operation::CancelCommand { .. }
-            | Operation::Register { .. }
-            | Operation::Claim { .. }
-            | Operation::Renew { .. }
-            | Operation::Release { .. }
-            | Operation::Acknowledge { .. }
-            | Operation::ReportCommand { .. }
-            | Operation::ReportRun { .. }
-            | Operation::Sweep => 0,
+            RunOperation::CancelRun { .. }
+            | RunOperation::CancelCommand { .. }
+            | RunOperation::Register { .. }
+            | RunOperation::Claim { .. }
+            | RunOperation::Renew { .. }
+            | RunOperation::Release { .. }
+            | RunOperation::Acknowledge { .. }
+            | RunOperation::ReportCommand { .. }
+            | RunOperation::ReportRun { .. }
+            | RunOperation::Sweep => 0,
         };
         carried + CALL_BYTES
     }

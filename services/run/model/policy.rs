@@ -3,8 +3,8 @@
 use super::fixed::RunFixed;
 use super::redact::redact_json;
 use crate::error::Error;
+use crate::known_profiles::check_slug;
 use crate::known_profiles::{EXAMPLE, NAMESPACE, profile_of_secret, secret_name};
-use crate::profiles::check_slug;
 use crate::settings::{MAX_TIMEOUT_MS, MIN_TIMEOUT_MS, Settings, TenantSettings};
 use kernel::strict_json::{ObjectMembers, members};
 use proto_schemas::requests::run::{

@@ -230,7 +230,7 @@ pub(crate) struct EventRow {
 
 /// A run with what belongs to it, and which parts were changed.
 #[derive(Clone, Debug)]
-pub(crate) struct Run {
+pub(crate) struct LoadedRun {
     pub row: RunRow,
     /// Those that have not ended, and those that a call names.
     pub commands: BTreeMap<String, CommandRow>,
@@ -243,9 +243,9 @@ pub(crate) struct Run {
     pub changed_jobs: BTreeSet<String>,
 }
 
-impl Run {
-    pub fn new(row: RunRow) -> Run {
-        Run {
+impl LoadedRun {
+    pub fn new(row: RunRow) -> LoadedRun {
+        LoadedRun {
             row,
             commands: BTreeMap::new(),
             approvals: BTreeMap::new(),
@@ -292,7 +292,7 @@ impl Run {
 /// Everything that a commit is about, and what it will write.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
-    pub runs: HashMap<String, Run>,
+    pub runs: HashMap<String, LoadedRun>,
     pub sessions: HashMap<String, SessionRow>,
     pub changed_sessions: BTreeSet<String>,
     /// How many runs of a tenant are active.

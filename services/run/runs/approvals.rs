@@ -1,17 +1,13 @@
-//! `run.approvals` and `run.approve`.
+//! `run.approvals`: the open questions of a run.
 
-use super::create::unexpected;
-use super::printable;
 use crate::RunService;
-use crate::access::name_of;
 use crate::error::Error;
-use crate::model::call::{Operation, RunAnswer};
 use kernel::Caller;
-use proto_schemas::requests::run::{AnsweredApproval, Approvals, Approve, RunApprovalList};
+use proto_schemas::requests::run::{Approvals, RunApprovalList};
 use std::sync::Arc;
 
 /// What an answer may carry.
-const MOST_PAYLOAD: usize = 64 << 10;
+pub(super) const MOST_PAYLOAD: usize = 64 << 10;
 
 impl RunService {
     pub(crate) async fn approvals(
@@ -23,32 +19,5 @@ impl RunService {
         let open = self.store.open_approvals(&run.row.id).await?;
         let shown = open.into_iter().map(|approval| self.approval_shown(approval, run.row.timeout_ms));
         Ok(RunApprovalList { approvals: shown.collect::<Result<_, _>>()? })
-    }
-
-    pub(crate) async fn approve(
-        self: Arc<Self>,
-        caller: Caller,
-        params: Approve,
-    ) -> Result<AnsweredApproval, Error> {
-        let access = self.access(&caller)?;
-        let Approve { run_id, approval_id, command_id, decision, payload } = params;
-        printable("decision", &decision)?;
-        if payload.as_ref().is_some_and(|payload| payload.get().len() > MOST_PAYLOAD) {
-            return Err(Error::TooLarge(format!("payload must have at most {MOST_PAYLOAD} bytes")));
-        }
-        let by = name_of(&caller);
-        let approve = Operation::Approve {
-            approval_id: approval_id.clone(),
-            command_id,
-            decision,
-            answer: payload,
-            by,
-        };
-        let answer = self.change(&access, &run_id, approve).await?;
-        let RunAnswer::Approved = answer else { return Err(unexpected()) };
-        let run = self.visible_run(&access, &run_id).await?;
-        let approval = self.store.approval(&run_id, &approval_id).await?;
-        let approval = approval.ok_or_else(|| Error::NotFound(format!("approval {approval_id}")))?;
-        Ok(AnsweredApproval { approval: self.approval_shown(approval, run.row.timeout_ms)? })
     }
 }

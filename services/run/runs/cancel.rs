@@ -1,10 +1,10 @@
 //! `run.cancel`: cancel a run and its commands.
 
-use super::printable;
 use crate::RunService;
-use crate::access::Access;
+use crate::access::RunAccess;
 use crate::error::Error;
-use crate::model::call::{CallAccess, Operation};
+use crate::model::call::{CallAccess, RunOperation};
+use crate::runs::printable;
 use crate::shown::redacted_text;
 use kernel::Caller;
 use proto_schemas::requests::run::{Cancel, GotRun};
@@ -14,7 +14,7 @@ impl RunService {
     pub(crate) async fn cancel(self: Arc<Self>, caller: Caller, params: Cancel) -> Result<GotRun, Error> {
         let access = self.access(&caller)?;
         let reason = reason(params.reason)?;
-        self.change(&access, &params.run_id, Operation::CancelRun { reason }).await?;
+        self.change(&access, &params.run_id, RunOperation::CancelRun { reason }).await?;
         let run = self.visible_run(&access, &params.run_id).await?;
         Ok(GotRun { run: self.run_record(&run)? })
     }
@@ -22,7 +22,7 @@ impl RunService {
     /// For a session, whose caller may cancel what it does.
     pub(crate) async fn cancel_run_now(&self, run_id: String, given: Option<String>) -> Result<(), Error> {
         let reason = reason(given)?;
-        self.submit(&run_id, CallAccess::Of(Access::Admin), Operation::CancelRun { reason }).await?;
+        self.submit(&run_id, CallAccess::Of(RunAccess::Admin), RunOperation::CancelRun { reason }).await?;
         Ok(())
     }
 
@@ -31,15 +31,15 @@ impl RunService {
         command_id: String,
         given: Option<String>,
     ) -> Result<(), Error> {
-        let run = self.run_of_command(&Access::Admin, &command_id).await?;
-        let cancel = Operation::CancelCommand { command_id, reason: reason(given)? };
-        self.submit(&run.row.id, CallAccess::Of(Access::Admin), cancel).await?;
+        let run = self.run_of_command(&RunAccess::Admin, &command_id).await?;
+        let cancel = RunOperation::CancelCommand { command_id, reason: reason(given)? };
+        self.submit(&run.row.id, CallAccess::Of(RunAccess::Admin), cancel).await?;
         Ok(())
     }
 }
 
 /// It goes into the log, so it is redacted first.
-pub(super) fn reason(given: Option<String>) -> Result<Option<String>, Error> {
+pub(crate) fn reason(given: Option<String>) -> Result<Option<String>, Error> {
     let Some(given) = given else { return Ok(None) };
     printable("reason", &given)?;
     Ok(Some(redacted_text(&given)))

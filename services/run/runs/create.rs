@@ -3,7 +3,7 @@
 use crate::RunService;
 use crate::error::Error;
 use crate::ids::new_id;
-use crate::model::call::{NewRun, Operation, RunAnswer};
+use crate::model::call::{NewRun, RunAnswer, RunOperation};
 use crate::model::fixed::RunFixed;
 use crate::model::policy::check_run;
 use crate::runs::printable;
@@ -41,7 +41,7 @@ impl RunService {
             request_hash: hash,
         };
         let id = new_id(&self.ids, "run", self.clock.now_ms());
-        let answer = self.change(&access, &id, Operation::Create(Box::new(new))).await?;
+        let answer = self.change(&access, &id, RunOperation::Create(Box::new(new))).await?;
         let RunAnswer::Run { run_id, created } = answer else { return Err(unexpected()) };
         if created {
             self.metrics.created.inc();

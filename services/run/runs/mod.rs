@@ -2,24 +2,25 @@
 
 mod account;
 mod approvals;
+mod approve;
 mod cancel;
+mod command;
 mod commands;
 mod create;
 mod events;
-mod jobs;
-mod reading;
+mod get;
+mod job;
+mod list;
 mod results;
-mod stream;
-mod subscriptions;
+mod watching;
 
 pub(crate) use create::unexpected;
-pub(crate) use stream::watch_events;
-pub(crate) use subscriptions::Subscriptions;
+pub(crate) use watching::{RunSubscriptions, watch_events};
 
 use crate::RunService;
-use crate::access::Access;
+use crate::access::RunAccess;
 use crate::error::Error;
-use crate::store::{CommandFacts, RunFacts};
+use crate::store::{CommandRead, RunFacts};
 use kernel::{Caller, Rpc};
 
 pub(crate) fn methods(rpc: Rpc<RunService>) -> Rpc<RunService> {
@@ -46,7 +47,7 @@ pub(crate) fn methods(rpc: Rpc<RunService>) -> Rpc<RunService> {
 
 impl RunService {
     /// A run, if it exists for the caller.
-    pub(crate) async fn visible_run(&self, access: &Access, id: &str) -> Result<RunFacts, Error> {
+    pub(crate) async fn visible_run(&self, access: &RunAccess, id: &str) -> Result<RunFacts, Error> {
         let found = self.store.run(id).await?;
         let found = found.filter(|run| access.sees(&run.row.tenant, &run.row.id));
         found.ok_or_else(|| Error::NotFound(format!("run {id}")))
@@ -58,13 +59,13 @@ impl RunService {
     }
 
     /// A command of a run that exists for the caller.
-    pub(crate) async fn command_of(&self, run: &RunFacts, id: &str) -> Result<CommandFacts, Error> {
+    pub(crate) async fn command_of(&self, run: &RunFacts, id: &str) -> Result<CommandRead, Error> {
         let found = self.store.command(id).await?.filter(|command| command.row.run_id == run.row.id);
         found.ok_or_else(|| Error::NotFound(format!("command {id}")))
     }
 
     /// The run of a command, if the command exists for the caller.
-    pub(crate) async fn run_of_command(&self, access: &Access, id: &str) -> Result<RunFacts, Error> {
+    pub(crate) async fn run_of_command(&self, access: &RunAccess, id: &str) -> Result<RunFacts, Error> {
         let not_found = || Error::NotFound(format!("command {id}"));
         let run = self.store.run_of_command(id).await?.ok_or_else(not_found)?;
         self.visible_run(access, &run).await.map_err(|error| match error {

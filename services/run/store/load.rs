@@ -4,8 +4,8 @@ use super::row::{
     APPROVAL_READ, COMMAND_READ, JOB_READ, RUN_READ, SESSION_READ, StoredApproval, StoredCommand, StoredJob,
     StoredRun, StoredSession, damaged,
 };
-use super::{LoadWanted, Store};
-use crate::model::run::{Run, Runs};
+use super::{RunsWanted, Store};
+use crate::model::run::{LoadedRun, Runs};
 use kernel::json_rows as json;
 use kernel::{Engine, Payer, Statements};
 use serde::Serialize;
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 /// What a row that was read together with others is.
 #[derive(Clone, Copy)]
-enum Kind {
+enum LoadedKind {
     Run,
     Command,
     Approval,
@@ -25,16 +25,16 @@ enum Kind {
     Active,
 }
 
-impl Kind {
-    const ALL: [Kind; 8] = [
-        Kind::Run,
-        Kind::Command,
-        Kind::Approval,
-        Kind::Job,
-        Kind::Session,
-        Kind::Key,
-        Kind::Event,
-        Kind::Active,
+impl LoadedKind {
+    const ALL: [LoadedKind; 8] = [
+        LoadedKind::Run,
+        LoadedKind::Command,
+        LoadedKind::Approval,
+        LoadedKind::Job,
+        LoadedKind::Session,
+        LoadedKind::Key,
+        LoadedKind::Event,
+        LoadedKind::Active,
     ];
 }
 
@@ -51,57 +51,76 @@ impl Store {
     /// Reads everything wanted in a transaction that writes. On SQLite nobody else writes meanwhile. On PostgreSQL the runs are locked
     /// first, in the order of their ids, then their sessions, then keys, and last the accounts of the tenants: two processes that are
     /// about the same wait for each other, and never both at once.
-    pub async fn load(&self, tx: &mut AnyConnection, wanted: &LoadWanted) -> sqlx::Result<Runs> {
+    pub async fn load(&self, tx: &mut AnyConnection, wanted: &RunsWanted) -> sqlx::Result<Runs> {
         if self.engine() == Engine::Postgres {
             self.lock(tx, wanted).await?;
         }
         let mut statements = Statements::new(self.engine());
         if !wanted.runs.is_empty() {
             statements.add(json::text(&wanted.runs)?, |ids| {
-                self.select_by(Kind::Run, RUN_READ, "run", "id", "true", ids)
+                self.select_by(LoadedKind::Run, RUN_READ, "run", "id", "true", ids)
             });
             statements.add(json::text(&wanted.runs)?, |ids| {
-                self.select_by(Kind::Command, COMMAND_READ, "run_command", "run_id", "ended_at IS NULL", ids)
+                self.select_by(
+                    LoadedKind::Command,
+                    COMMAND_READ,
+                    "run_command",
+                    "run_id",
+                    "ended_at IS NULL",
+                    ids,
+                )
             });
         }
         if !wanted.commands.is_empty() {
             statements.add(json::text(&wanted.commands)?, |ids| {
-                self.select_by(Kind::Command, COMMAND_READ, "run_command", "id", "true", ids)
+                self.select_by(LoadedKind::Command, COMMAND_READ, "run_command", "id", "true", ids)
             });
         }
         if !wanted.whole.is_empty() {
             statements.add(json::text(&wanted.whole)?, |ids| {
                 let open = "settled_at IS NULL";
-                self.select_by(Kind::Approval, APPROVAL_READ, "run_approval", "run_id", open, ids)
+                self.select_by(LoadedKind::Approval, APPROVAL_READ, "run_approval", "run_id", open, ids)
             });
             statements.add(json::text(&wanted.whole)?, |ids| {
-                self.select_by(Kind::Job, JOB_READ, "run_job", "run_id", "ended_at IS NULL", ids)
+                self.select_by(LoadedKind::Job, JOB_READ, "run_job", "run_id", "ended_at IS NULL", ids)
             });
             statements.add(json::text(&wanted.whole)?, |ids| {
                 let ids = json::texts(self.engine(), ids);
                 let sessions =
                     format!("run_session WHERE id IN (SELECT session_id FROM run WHERE id IN {ids})");
-                self.select(Kind::Session, SESSION_READ, &sessions)
+                self.select(LoadedKind::Session, SESSION_READ, &sessions)
             });
         }
         if !wanted.sessions.is_empty() {
             statements.add(json::text(&wanted.sessions)?, |ids| {
-                self.select_by(Kind::Session, SESSION_READ, "run_session", "id", "true", ids)
+                self.select_by(LoadedKind::Session, SESSION_READ, "run_session", "id", "true", ids)
             });
         }
         let pairs = [
-            (Kind::Command, &wanted.command_keys, "run_command", COMMAND_READ, ("run_id", "idempotency_key")),
-            (Kind::Job, &wanted.job_keys, "run_job", JOB_READ, ("run_id", "idempotency_key")),
             (
-                Kind::Key,
+                LoadedKind::Command,
+                &wanted.command_keys,
+                "run_command",
+                COMMAND_READ,
+                ("run_id", "idempotency_key"),
+            ),
+            (LoadedKind::Job, &wanted.job_keys, "run_job", JOB_READ, ("run_id", "idempotency_key")),
+            (
+                LoadedKind::Key,
                 &wanted.run_keys,
                 "run",
                 "tenant, idempotency_key, id, request_hash",
                 ("tenant", "idempotency_key"),
             ),
-            (Kind::Approval, &wanted.approvals, "run_approval", APPROVAL_READ, ("run_id", "approval_id")),
             (
-                Kind::Event,
+                LoadedKind::Approval,
+                &wanted.approvals,
+                "run_approval",
+                APPROVAL_READ,
+                ("run_id", "approval_id"),
+            ),
+            (
+                LoadedKind::Event,
                 &wanted.events,
                 "run_event",
                 "run_id, client_event_id, seq",
@@ -128,7 +147,7 @@ impl Store {
         Ok(runs)
     }
 
-    async fn lock(&self, tx: &mut AnyConnection, wanted: &LoadWanted) -> sqlx::Result<()> {
+    async fn lock(&self, tx: &mut AnyConnection, wanted: &RunsWanted) -> sqlx::Result<()> {
         let ids = json::texts(self.engine(), 1);
         if !wanted.runs.is_empty() {
             let text = format!("SELECT id FROM run WHERE id IN {ids} ORDER BY id FOR UPDATE");
@@ -159,7 +178,7 @@ impl Store {
     /// The rows of a table whose column has one of the values of a list, each looked up in an index.
     fn select_by(
         &self,
-        kind: Kind,
+        kind: LoadedKind,
         columns: &str,
         table: &str,
         column: &str,
@@ -179,7 +198,7 @@ impl Store {
 
     fn select_pairs(
         &self,
-        kind: Kind,
+        kind: LoadedKind,
         columns: &str,
         table: &str,
         (owner, name): (&str, &str),
@@ -203,10 +222,10 @@ impl Store {
         let ids = json::texts(self.engine(), parameter);
         let tenants = format!("(SELECT DISTINCT tenant AS name FROM run WHERE id IN {ids}) AS tenants");
         let count = "(SELECT COUNT(*) FROM run WHERE run.tenant = tenants.name AND run.active = 1)";
-        self.select(Kind::Active, &format!("name, {count}"), &tenants)
+        self.select(LoadedKind::Active, &format!("name, {count}"), &tenants)
     }
 
-    fn select(&self, kind: Kind, columns: &str, from: &str) -> String {
+    fn select(&self, kind: LoadedKind, columns: &str, from: &str) -> String {
         let row = json::row(self.engine(), columns);
         format!("SELECT CAST({} AS BIGINT) AS kind, {row} AS data FROM {from}", kind as i64)
     }
@@ -215,33 +234,33 @@ impl Store {
 fn read(rows: Vec<(i64, String)>) -> sqlx::Result<Runs> {
     let mut runs = Runs::default();
     // Runs first: what belongs to one is put into it.
-    for (_, row) in rows.iter().filter(|(kind, _)| *kind == Kind::Run as i64) {
+    for (_, row) in rows.iter().filter(|(kind, _)| *kind == LoadedKind::Run as i64) {
         let row = json::read::<StoredRun>(row)?.read();
-        runs.runs.insert(row.id.clone(), Run::new(row));
+        runs.runs.insert(row.id.clone(), LoadedRun::new(row));
     }
     for (number, row) in &rows {
-        let kind = usize::try_from(*number).ok().and_then(|number| Kind::ALL.get(number));
+        let kind = usize::try_from(*number).ok().and_then(|number| LoadedKind::ALL.get(number));
         add(&mut runs, *kind.ok_or_else(|| damaged("a kind of row that is none"))?, row)?;
     }
     Ok(runs)
 }
 
-fn add(runs: &mut Runs, kind: Kind, row: &str) -> sqlx::Result<()> {
+fn add(runs: &mut Runs, kind: LoadedKind, row: &str) -> sqlx::Result<()> {
     match kind {
-        Kind::Run => {}
-        Kind::Command => {
+        LoadedKind::Run => {}
+        LoadedKind::Command => {
             let row = json::read::<StoredCommand>(row)?.read();
             if let Some(run) = runs.runs.get_mut(&row.run_id) {
                 run.commands.insert(row.id.clone(), row);
             }
         }
-        Kind::Approval => {
+        LoadedKind::Approval => {
             let row = json::read::<StoredApproval>(row)?.read()?;
             if let Some(run) = runs.runs.get_mut(&row.run_id) {
                 run.approvals.insert(row.id.clone(), row);
             }
         }
-        Kind::Job => {
+        LoadedKind::Job => {
             let row = json::read::<StoredJob>(row)?.read();
             if let Some(run) = runs.runs.get_mut(&row.run_id)
                 && !run.jobs.iter().any(|job| job.id == row.id)
@@ -249,19 +268,19 @@ fn add(runs: &mut Runs, kind: Kind, row: &str) -> sqlx::Result<()> {
                 run.jobs.push(row);
             }
         }
-        Kind::Session => {
+        LoadedKind::Session => {
             let row = json::read::<StoredSession>(row)?.read();
             runs.sessions.insert(row.id.clone(), row);
         }
-        Kind::Key => {
+        LoadedKind::Key => {
             let (tenant, key, id, hash): (String, String, String, Option<String>) = json::read(row)?;
             runs.keys.insert((tenant, key), (id, hash.unwrap_or_default()));
         }
-        Kind::Event => {
+        LoadedKind::Event => {
             let (run, client_event_id, seq): (String, String, i64) = json::read(row)?;
             runs.stored.insert((run, client_event_id), seq);
         }
-        Kind::Active => {
+        LoadedKind::Active => {
             let (tenant, count): (String, i64) = json::read(row)?;
             runs.active.insert(tenant, count);
         }

@@ -14,12 +14,12 @@ mod write;
 
 pub(crate) use events_page::{PagedEvent, PagedEvents};
 pub(crate) use profiles::{ProfileRow, WrittenProfile};
-pub(crate) use read::{CommandFacts, NewRunnerRow, RunFacts};
-pub(crate) use sessions::{ListedSessions, NewSession, ReportedStorage, SessionView};
+pub(crate) use read::{CommandRead, NewRunnerRow, RunFacts};
+pub(crate) use sessions::{ListedSessions, NewSession, ReportedStorage, RunSessionView};
 #[cfg(test)]
 pub(crate) use tokens::TokenRun;
 pub(crate) use tokens::{NewToken, TokenFacts};
-pub(crate) use wanted::LoadWanted;
+pub(crate) use wanted::RunsWanted;
 
 use kernel::{Account, Db, Engine};
 use sqlx::migrate::Migrator;

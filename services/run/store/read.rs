@@ -20,7 +20,7 @@ pub(crate) struct RunFacts {
 
 /// A command with its payload.
 #[derive(Clone, Debug)]
-pub(crate) struct CommandFacts {
+pub(crate) struct CommandRead {
     pub row: CommandRow,
     pub payload: Box<RawValue>,
 }
@@ -61,11 +61,11 @@ impl Store {
             .collect()
     }
 
-    pub async fn command(&self, id: &str) -> sqlx::Result<Option<CommandFacts>> {
+    pub async fn command(&self, id: &str) -> sqlx::Result<Option<CommandRead>> {
         Ok(self.commands("id = $1", &[id], 1).await?.into_iter().next())
     }
 
-    pub async fn newest_command(&self, run: &str) -> sqlx::Result<Option<CommandFacts>> {
+    pub async fn newest_command(&self, run: &str) -> sqlx::Result<Option<CommandRead>> {
         Ok(self.commands("run_id = $1 ORDER BY seq DESC", &[run], 1).await?.into_iter().next())
     }
 
@@ -78,22 +78,17 @@ impl Store {
     }
 
     /// Commands of a run that have not ended, in their order.
-    pub async fn open_commands(&self, run: &str, after: i64, limit: i64) -> sqlx::Result<Vec<CommandFacts>> {
+    pub async fn open_commands(&self, run: &str, after: i64, limit: i64) -> sqlx::Result<Vec<CommandRead>> {
         let condition = format!("run_id = $1 AND seq > {after} AND ended_at IS NULL ORDER BY seq");
         self.commands(&condition, &[run], limit).await
     }
 
     /// Commands of a run, the newest first.
-    pub async fn commands_before(&self, run: &str, seq: i64, limit: i64) -> sqlx::Result<Vec<CommandFacts>> {
+    pub async fn commands_before(&self, run: &str, seq: i64, limit: i64) -> sqlx::Result<Vec<CommandRead>> {
         self.commands(&format!("run_id = $1 AND seq < {seq} ORDER BY seq DESC"), &[run], limit).await
     }
 
-    async fn commands(
-        &self,
-        condition: &str,
-        values: &[&str],
-        limit: i64,
-    ) -> sqlx::Result<Vec<CommandFacts>> {
+    async fn commands(&self, condition: &str, values: &[&str], limit: i64) -> sqlx::Result<Vec<CommandRead>> {
         let row = json::row(self.engine(), COMMAND_READ);
         let text = format!("SELECT {row}, payload FROM run_command WHERE {condition} LIMIT {limit}");
         let query = sqlx::query_as::<Any, (String, String)>(AssertSqlSafe(text));
@@ -101,7 +96,7 @@ impl Store {
         let rows = query.fetch_all(self.db.read()).await?;
         let read = |(row, payload): (String, String)| {
             let payload = RawValue::from_string(payload).map_err(damaged)?;
-            Ok(CommandFacts { row: json::read::<StoredCommand>(&row)?.read(), payload })
+            Ok(CommandRead { row: json::read::<StoredCommand>(&row)?.read(), payload })
         };
         rows.into_iter().map(read).collect()
     }

@@ -288,7 +288,7 @@ pub(super) const EVENT: [Column; 8] = [
 ];
 
 #[derive(Serialize)]
-pub(super) struct WrittenEvent<'a> {
+pub(super) struct WrittenRunEvent<'a> {
     run_id: &'a str,
     seq: i64,
     kind: RunEventType,
@@ -299,9 +299,9 @@ pub(super) struct WrittenEvent<'a> {
     created_at: i64,
 }
 
-impl<'a> WrittenEvent<'a> {
-    pub fn of(row: &'a EventRow) -> WrittenEvent<'a> {
-        WrittenEvent {
+impl<'a> WrittenRunEvent<'a> {
+    pub fn of(row: &'a EventRow) -> WrittenRunEvent<'a> {
+        WrittenRunEvent {
             run_id: &row.run_id,
             seq: row.seq,
             kind: row.kind,

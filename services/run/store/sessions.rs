@@ -5,7 +5,7 @@ use sqlx::{Any, AnyConnection, AssertSqlSafe};
 
 /// A session as it is shown to a reader.
 #[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct SessionView {
+pub(crate) struct RunSessionView {
     pub id: String,
     pub tenant: String,
     pub project: String,
@@ -116,7 +116,7 @@ impl Store {
         Ok(())
     }
 
-    pub async fn session(&self, id: &str, reader: &str) -> sqlx::Result<Option<SessionView>> {
+    pub async fn session(&self, id: &str, reader: &str) -> sqlx::Result<Option<RunSessionView>> {
         sqlx::query_as::<Any, _>(AssertSqlSafe(format!("{VIEW} WHERE s.id = $2")))
             .bind(reader)
             .bind(id)
@@ -125,15 +125,15 @@ impl Store {
     }
 
     /// The last changed first. Each tenant is read in the order of its index, so that no list is sorted to show a page of it.
-    pub async fn sessions(&self, wanted: &ListedSessions<'_>) -> sqlx::Result<Vec<SessionView>> {
-        let mut sessions: Vec<SessionView> = Vec::new();
+    pub async fn sessions(&self, wanted: &ListedSessions<'_>) -> sqlx::Result<Vec<RunSessionView>> {
+        let mut sessions: Vec<RunSessionView> = Vec::new();
         let (at, id) = wanted.after.clone().unwrap_or((i64::MAX, String::new()));
         let text = format!(
             "{VIEW} WHERE s.tenant = $2 AND (s.updated_at, s.id) < ($3, $4)
              ORDER BY s.updated_at DESC, s.id DESC LIMIT $5"
         );
         for tenant in &wanted.tenants {
-            let query = sqlx::query_as::<Any, SessionView>(AssertSqlSafe(text.clone()));
+            let query = sqlx::query_as::<Any, RunSessionView>(AssertSqlSafe(text.clone()));
             let query = query.bind(wanted.reader).bind(*tenant).bind(at).bind(id.as_str());
             sessions.extend(query.bind(wanted.limit).fetch_all(self.db.read()).await?);
         }

@@ -1,12 +1,12 @@
 //! What a batch of calls is about.
 
-use crate::model::call::{EventFacts, Operation, RunCall};
+use crate::model::call::{EventFacts, RunCall, RunOperation};
 use kernel::Payer;
 use std::collections::BTreeSet;
 
 /// What has to be read before the calls can be decided on.
 #[derive(Debug, Default)]
-pub(crate) struct LoadWanted {
+pub(crate) struct RunsWanted {
     pub runs: BTreeSet<String>,
     /// Runs whose end changes what belongs to them: questions, jobs and the session.
     pub whole: BTreeSet<String>,
@@ -21,11 +21,11 @@ pub(crate) struct LoadWanted {
     pub payers: BTreeSet<Payer>,
 }
 
-impl LoadWanted {
+impl RunsWanted {
     pub fn add(&mut self, call: &RunCall) {
         let run = &call.run_id;
         let of_run = |name: &str| (run.clone(), name.to_owned());
-        if let Operation::Create(new) = &call.operation {
+        if let RunOperation::Create(new) = &call.operation {
             self.sessions.extend(new.session.clone());
             self.run_keys.extend(new.key.clone().map(|key| (new.tenant.clone(), key)));
             self.payers.insert(new.payer.clone());
@@ -33,38 +33,39 @@ impl LoadWanted {
         }
         self.runs.insert(run.clone());
         match &call.operation {
-            Operation::Create(_) => {}
-            Operation::AddCommand(new) => {
+            RunOperation::Create(_) => {}
+            RunOperation::AddCommand(new) => {
                 self.command_keys.extend(new.key.as_deref().map(of_run));
                 self.whole.insert(run.clone());
                 self.tenants_of.insert(run.clone());
             }
-            Operation::CancelCommand { command_id, .. } | Operation::ReportCommand { command_id, .. } => {
+            RunOperation::CancelCommand { command_id, .. }
+            | RunOperation::ReportCommand { command_id, .. } => {
                 self.commands.insert(command_id.clone());
                 self.whole.insert(run.clone());
             }
-            Operation::CancelRun { .. }
-            | Operation::Register { .. }
-            | Operation::Release { .. }
-            | Operation::ReportRun { .. }
-            | Operation::Sweep => {
+            RunOperation::CancelRun { .. }
+            | RunOperation::Register { .. }
+            | RunOperation::Release { .. }
+            | RunOperation::ReportRun { .. }
+            | RunOperation::Sweep => {
                 self.whole.insert(run.clone());
             }
-            Operation::AddJob(new) => {
+            RunOperation::AddJob(new) => {
                 self.commands.insert(new.command_id.clone());
                 self.job_keys.extend(new.key.as_deref().map(of_run));
                 self.whole.insert(run.clone());
                 self.tenants_of.insert(run.clone());
             }
-            Operation::Approve { approval_id, .. } => {
+            RunOperation::Approve { approval_id, .. } => {
                 self.approvals.insert(of_run(approval_id));
                 self.tenants_of.insert(run.clone());
             }
-            Operation::Claim { .. } | Operation::Renew { .. } => {}
-            Operation::Acknowledge { command_id, .. } => {
+            RunOperation::Claim { .. } | RunOperation::Renew { .. } => {}
+            RunOperation::Acknowledge { command_id, .. } => {
                 self.commands.insert(command_id.clone());
             }
-            Operation::Append { events, .. } => {
+            RunOperation::Append { events, .. } => {
                 self.tenants_of.insert(run.clone());
                 for event in events {
                     self.events.insert(of_run(&event.client_event_id));

@@ -4,9 +4,9 @@ use super::Store;
 use super::row::{
     APPROVAL, COMMAND, COMMAND_CHANGES, COMMAND_NEW, EVENT, JOB, RUN, RUN_CHANGES, RUN_NEW, SESSION,
     SESSION_CHANGES, StoredApproval, StoredCommand, StoredJob, StoredRun, StoredSession, TOKEN,
-    WrittenCommand, WrittenEvent, WrittenRun, WrittenToken,
+    WrittenCommand, WrittenRun, WrittenRunEvent, WrittenToken,
 };
-use crate::model::run::{Run, Runs};
+use crate::model::run::{LoadedRun, Runs};
 use kernel::Statements;
 use kernel::json_rows::{self as json, Column};
 use serde::Serialize;
@@ -25,7 +25,7 @@ impl Store {
         self.update(&mut statements, "run_session", &SESSION, &names(&SESSION, SESSION_CHANGES), &sessions)?;
         let tokens: Vec<WrittenToken<'_>> = runs.new_tokens.iter().map(WrittenToken::of).collect();
         statements.insert("run_token", &TOKEN, "", &tokens)?;
-        let events: Vec<WrittenEvent<'_>> = runs.events.iter().map(WrittenEvent::of).collect();
+        let events: Vec<WrittenRunEvent<'_>> = runs.events.iter().map(WrittenRunEvent::of).collect();
         statements.insert("run_event", &EVENT, "", &events)?;
         statements.execute(tx).await?;
         self.account.write(tx, &runs.kept).await
@@ -135,6 +135,6 @@ fn names(columns: &[Column], count: usize) -> Vec<&'static str> {
     columns.iter().take(count).skip(1).map(|(name, _)| *name).collect()
 }
 
-fn changed(runs: &Runs) -> impl Iterator<Item = &Run> {
+fn changed(runs: &Runs) -> impl Iterator<Item = &LoadedRun> {
     runs.runs.values().filter(|run| run.changed)
 }

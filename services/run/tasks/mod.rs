@@ -1,7 +1,7 @@
 //! What the service does without being asked.
 
 use crate::RunService;
-use crate::model::call::{CallAccess, Operation};
+use crate::model::call::{CallAccess, RunOperation};
 use futures_util::future::join_all;
 use kernel::RpcError;
 use std::future::Future;
@@ -40,7 +40,7 @@ impl RunService {
     /// Ends what is over at this time; how many runs were looked at.
     pub(crate) async fn sweep(&self, now: i64) -> sqlx::Result<usize> {
         let due = self.store.due_runs(now, SWEPT_AT_ONCE).await?;
-        let calls = due.iter().map(|run| self.submit(run, CallAccess::System, Operation::Sweep));
+        let calls = due.iter().map(|run| self.submit(run, CallAccess::System, RunOperation::Sweep));
         for (run, swept) in due.iter().zip(join_all(calls).await) {
             match swept {
                 Ok(_) => {

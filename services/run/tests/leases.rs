@@ -186,7 +186,7 @@ impl PlayedLease {
         if recovered {
             model.events += 1;
         }
-        if !(mine && !model.released) {
+        if !mine || model.released {
             model.epoch += 1;
             model.refused.clear();
         }

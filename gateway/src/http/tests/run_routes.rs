@@ -159,9 +159,9 @@ pub(super) fn methods() -> impl Iterator<Item = &'static Method> {
 }
 
 /// Answers with what it was asked, and by whom.
-struct RunService;
+struct TestRunService;
 
-impl RemoteService for RunService {
+impl RemoteService for TestRunService {
     fn call(&self, caller: Caller, method: &str, params: Option<&RawValue>, _: Duration) -> PendingAnswer {
         let params: Value = params.map_or(Value::Null, |params| serde_json::from_str(params.get()).unwrap());
         let subject = caller.token().map(|token| token.subject.clone());
@@ -225,7 +225,7 @@ async fn server() -> StreamingServer {
     let settings = format!("limits.call_timeout_ms = {}", CALL_TIMEOUT.as_millis());
     let config = Config::parse(&settings, &crate::config::test_services()).unwrap();
     let world = World::local(&config.issuer, Path::new("unused"), config.store_url().unwrap());
-    world.mesh.add_remote(SERVICE, Arc::new(RunService));
+    world.mesh.add_remote(SERVICE, Arc::new(TestRunService));
     world.mesh.add_routes(SERVICE, ServiceRoutes::Local(http::routes_of(router(), &world.disk)));
     let admission = Arc::new(Admission::new(&config, &world));
     StreamingServer::of(config, &world, admission).await

@@ -36,24 +36,24 @@ struct PooledConnection<C> {
 }
 
 /// What the pool has to know of a connection.
-pub(super) trait Connection: Clone {
+pub(super) trait PoolableConnection: Clone {
     fn is_closed(&self) -> bool;
 }
 
-impl Connection for SendRequest<Body> {
+impl PoolableConnection for SendRequest<Body> {
     fn is_closed(&self) -> bool {
         SendRequest::is_closed(self)
     }
 }
 
 /// One stream of a connection, until this is dropped.
-pub(super) struct PooledStream<C: Connection> {
+pub(super) struct PooledStream<C: PoolableConnection> {
     pub connection: C,
     id: u64,
     pool: Arc<ConnectionPool<C>>,
 }
 
-impl<C: Connection> ConnectionPool<C> {
+impl<C: PoolableConnection> ConnectionPool<C> {
     pub fn new() -> Arc<ConnectionPool<C>> {
         ConnectionPool::with(STREAMS as usize)
     }
@@ -116,7 +116,7 @@ impl<C: Connection> ConnectionPool<C> {
     }
 }
 
-impl<C: Connection> Drop for PooledStream<C> {
+impl<C: PoolableConnection> Drop for PooledStream<C> {
     fn drop(&mut self) {
         let mut connections = self.pool.connections.lock();
         if let Some(pooled) = connections.open.iter_mut().find(|pooled| pooled.id == self.id) {
@@ -139,7 +139,7 @@ mod tests {
     #[derive(Clone, Default)]
     struct TestConnection(Arc<AtomicBool>);
 
-    impl Connection for TestConnection {
+    impl PoolableConnection for TestConnection {
         fn is_closed(&self) -> bool {
             self.0.load(Ordering::Relaxed)
         }

@@ -1,14 +1,14 @@
 //! Commands: submitted and cancelled by a back end, taken and ended by a runner.
 
-use super::RunWork;
+use super::RunDecision;
 use crate::error::Error;
-use crate::model::call::{Holder, NewCommand, Report, RunAnswer};
+use crate::model::call::{Holder, NewCommand, RunAnswer, RunnerReport};
 use crate::model::run::{CommandRow, Failure, NewCommandRow, SessionState};
 use kernel::{Kept, Payer};
 use proto_schemas::requests::run::{CommandState, CommandType, RunStatus, TerminalStatus};
 use proto_schemas::requests::runner::ReportedStatus;
 
-impl RunWork<'_> {
+impl RunDecision<'_> {
     pub fn add_command(&mut self, new: NewCommand) -> Result<RunAnswer, Error> {
         let run_id = self.run.row.id.clone();
         if let Some(key) = &new.key {
@@ -125,7 +125,7 @@ impl RunWork<'_> {
         &mut self,
         holder: &Holder,
         command_id: &str,
-        report: Report,
+        report: RunnerReport,
         back_end: Option<String>,
     ) -> Result<RunAnswer, Error> {
         let run_cancel = self.run.row.cancel_at.is_some();
@@ -205,7 +205,7 @@ pub(super) fn is_open(command: &CommandRow) -> Result<(), Error> {
 }
 
 /// Why it ended so, in the words of the report or of its status.
-pub(super) fn failure_of(status: TerminalStatus, report: Report) -> Failure {
+pub(super) fn failure_of(status: TerminalStatus, report: RunnerReport) -> Failure {
     let kind = report.failure_kind.or_else(|| match status {
         TerminalStatus::Failed => Some("backend-failed".to_owned()),
         TerminalStatus::Cancelled => Some("cancelled".to_owned()),

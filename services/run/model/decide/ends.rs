@@ -1,15 +1,15 @@
 //! Ends: of commands and runs, by cancel, by report, by time.
 
-use super::RunWork;
+use super::RunDecision;
 use super::commands::{failure_of, is_open};
 use crate::error::Error;
-use crate::model::call::{Holder, Report, RunAnswer};
+use crate::model::call::{Holder, RunAnswer, RunnerReport};
 use crate::model::run::{Failure, SessionRow, SessionState, TIMEOUT_GRACE_MS};
 use proto_schemas::requests::run::{CommandState, RunEventType, RunStatus, TerminalStatus};
 use proto_schemas::requests::runner::ReportedStatus;
 use serde_json::json;
 
-impl RunWork<'_> {
+impl RunDecision<'_> {
     /// What waits ends at once; what a runner works on ends when the runner has confirmed it, or has lost its lease.
     pub fn cancel_run(&mut self, reason: Option<String>) -> Result<RunAnswer, Error> {
         let answer = RunAnswer::Run { run_id: self.run.row.id.clone(), created: false };
@@ -138,7 +138,7 @@ impl RunWork<'_> {
         Ok(())
     }
 
-    pub fn report_run(&mut self, holder: &Holder, report: Report) -> Result<RunAnswer, Error> {
+    pub fn report_run(&mut self, holder: &Holder, report: RunnerReport) -> Result<RunAnswer, Error> {
         let answer = RunAnswer::Run { run_id: self.run.row.id.clone(), created: false };
         let wanted = report.status.terminal();
         if let Some(ended) = self.run.row.terminal() {

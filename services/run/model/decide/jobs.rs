@@ -1,6 +1,6 @@
 //! Runner jobs, and questions of back ends.
 
-use super::RunWork;
+use super::RunDecision;
 use super::commands::state_word;
 use crate::error::Error;
 use crate::model::call::{NewJob, RunAnswer, StorageCheck};
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 /// What a back end may offer besides.
 #[derive(Deserialize)]
-struct Question {
+struct OfferedOptions {
     #[serde(default)]
     options: Vec<String>,
 }
@@ -19,7 +19,7 @@ struct Question {
 /// The decisions that every question takes.
 pub(crate) const DECISIONS: [&str; 3] = ["accept", "decline", "cancel"];
 
-impl RunWork<'_> {
+impl RunDecision<'_> {
     pub fn add_job(&mut self, new: NewJob) -> Result<RunAnswer, Error> {
         let run_id = self.run.row.id.clone();
         if let Some(key) = &new.key {
@@ -100,7 +100,8 @@ impl RunWork<'_> {
         if session.storage_kind != "pvc" || new.storage == StorageCheck::Missing {
             return Err(Error::StoreEvicted(session_id.clone()));
         }
-        if session.storage_bytes.is_some_and(|bytes| bytes > new.session_bytes) {
+        let reported = session.storage_bytes.is_some_and(|bytes| bytes > new.session_bytes);
+        if reported || new.storage == StorageCheck::Full {
             return Err(Error::Infra("session storage is over its quota".to_owned()));
         }
         Ok(())
@@ -151,7 +152,7 @@ impl RunWork<'_> {
         if approval.settled_at.is_some() {
             return Err(Error::Illegal(format!("approval {id} is not open any more")));
         }
-        let options = serde_json::from_str::<Question>(approval.question.get())
+        let options = serde_json::from_str::<OfferedOptions>(approval.question.get())
             .map(|question| question.options)
             .unwrap_or_default();
         if !DECISIONS.contains(&&*decision) && !options.contains(&decision) {

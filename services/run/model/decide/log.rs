@@ -1,6 +1,6 @@
 //! The log: events get their numbers here, inside the commit.
 
-use super::RunWork;
+use super::RunDecision;
 use super::commands::is_open;
 use crate::error::Error;
 use crate::model::call::{EventFacts, Holder, NewEvent, RunAnswer};
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 /// Questions that a run may have open.
 const MOST_APPROVALS: usize = 64;
 
-impl RunWork<'_> {
+impl RunDecision<'_> {
     pub fn append(&mut self, holder: &Holder, events: Vec<NewEvent>) -> Result<RunAnswer, Error> {
         let run_id = self.run.row.id.clone();
         let known = |runs: &crate::model::run::Runs, id: &str| {

@@ -10,8 +10,8 @@ mod runs;
 pub(crate) use runners::{cancel_flags, holds_lease};
 pub(crate) use runs::DEFAULT_LEASE_MS;
 
-use super::call::{CallAccess, Operation, RunAnswer, RunCall};
-use super::run::{Run, RunLimits, RunRow, Runs};
+use super::call::{CallAccess, RunAnswer, RunCall, RunOperation};
+use super::run::{LoadedRun, RunLimits, RunRow, Runs};
 use crate::error::Error;
 use proto_schemas::requests::run::TerminalStatus;
 
@@ -23,32 +23,32 @@ pub(crate) fn decide(
     now: i64,
 ) -> Result<RunAnswer, Error> {
     let RunCall { run_id, access, operation } = call;
-    if let Operation::Create(new) = operation {
+    if let RunOperation::Create(new) = operation {
         return runs::create(runs, run_id, *new, now);
     }
-    let mut work = RunWork::take(runs, limits, &run_id, &access, now)?;
+    let mut work = RunDecision::take(runs, limits, &run_id, &access, now)?;
     let answer = match operation {
-        Operation::Create(_) | Operation::Sweep => {
+        RunOperation::Create(_) | RunOperation::Sweep => {
             work.sweep();
             Ok(RunAnswer::Swept)
         }
-        Operation::AddCommand(new) => work.add_command(new),
-        Operation::CancelRun { reason } => work.cancel_run(reason),
-        Operation::CancelCommand { command_id, reason } => work.cancel_command(&command_id, reason),
-        Operation::AddJob(new) => work.add_job(*new),
-        Operation::Approve { approval_id, command_id, decision, answer, by } => {
+        RunOperation::AddCommand(new) => work.add_command(new),
+        RunOperation::CancelRun { reason } => work.cancel_run(reason),
+        RunOperation::CancelCommand { command_id, reason } => work.cancel_command(&command_id, reason),
+        RunOperation::AddJob(new) => work.add_job(*new),
+        RunOperation::Approve { approval_id, command_id, decision, answer, by } => {
             work.approve(&approval_id, command_id.as_deref(), decision, answer, by)
         }
-        Operation::Register { runner_id, attempt } => work.register(runner_id, &attempt),
-        Operation::Claim { runner_id, attempt, lease_ms } => work.claim(&runner_id, &attempt, lease_ms),
-        Operation::Renew { holder, lease_ms } => work.renew(&holder, lease_ms),
-        Operation::Release { holder } => work.release(&holder),
-        Operation::Append { holder, events } => work.append(&holder, events),
-        Operation::Acknowledge { holder, command_id } => work.acknowledge(&holder, &command_id),
-        Operation::ReportCommand { holder, command_id, report, back_end } => {
+        RunOperation::Register { runner_id, attempt } => work.register(runner_id, &attempt),
+        RunOperation::Claim { runner_id, attempt, lease_ms } => work.claim(&runner_id, &attempt, lease_ms),
+        RunOperation::Renew { holder, lease_ms } => work.renew(&holder, lease_ms),
+        RunOperation::Release { holder } => work.release(&holder),
+        RunOperation::Append { holder, events } => work.append(&holder, events),
+        RunOperation::Acknowledge { holder, command_id } => work.acknowledge(&holder, &command_id),
+        RunOperation::ReportCommand { holder, command_id, report, back_end } => {
             work.report_command(&holder, &command_id, report, back_end)
         }
-        Operation::ReportRun { holder, report } => work.report_run(&holder, report),
+        RunOperation::ReportRun { holder, report } => work.report_run(&holder, report),
     };
     work.put_back();
     answer
@@ -61,14 +61,14 @@ pub(crate) fn run_ended(row: &RunRow) -> Error {
 }
 
 /// A run while a call changes it. It is taken out of the others meanwhile, so that both can be changed.
-struct RunWork<'a> {
-    run: Run,
+struct RunDecision<'a> {
+    run: LoadedRun,
     runs: &'a mut Runs,
     limits: &'a RunLimits,
     now: i64,
 }
 
-impl<'a> RunWork<'a> {
+impl<'a> RunDecision<'a> {
     /// The run, if it exists for the caller.
     fn take(
         runs: &'a mut Runs,
@@ -76,8 +76,8 @@ impl<'a> RunWork<'a> {
         run_id: &str,
         access: &CallAccess,
         now: i64,
-    ) -> Result<RunWork<'a>, Error> {
-        let visible = |run: &Run| match access {
+    ) -> Result<RunDecision<'a>, Error> {
+        let visible = |run: &LoadedRun| match access {
             CallAccess::System => true,
             CallAccess::Of(access) => access.sees(&run.row.tenant, &run.row.id),
         };
@@ -91,7 +91,7 @@ impl<'a> RunWork<'a> {
             lease.until = now + lease.length_ms;
             run.changed = true;
         }
-        Ok(RunWork { run, runs, limits, now })
+        Ok(RunDecision { run, runs, limits, now })
     }
 
     fn put_back(mut self) {

@@ -1,6 +1,6 @@
 //! Leases: who works on a run.
 
-use super::RunWork;
+use super::RunDecision;
 use crate::error::{Error, LeaseConflict};
 use crate::model::call::{CancelFlags, Holder, LeaseAnswer, RunAnswer, lease_conflict};
 use crate::model::run::{CommandRow, LeaseState, RunRow};
@@ -12,7 +12,7 @@ use serde_json::json;
 /// Runners that are remembered as refused; a run that more of them want has its first refusals in the log.
 const MOST_REFUSED: usize = 32;
 
-impl RunWork<'_> {
+impl RunDecision<'_> {
     /// One of several that ask gets it: whoever comes next sees the lease of the first.
     pub fn claim(&mut self, runner_id: &str, attempt: &str, lease_ms: i64) -> Result<RunAnswer, Error> {
         self.is_open()?;

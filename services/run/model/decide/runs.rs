@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::model::call::{NewRun, RunAnswer};
-use crate::model::run::{Failure, LeaseState, NewRunRow, Run, RunRow, Runs, SessionState};
+use crate::model::run::{Failure, LeaseState, LoadedRun, NewRunRow, RunRow, Runs, SessionState};
 use kernel::Kept;
 use proto_schemas::requests::run::RunStatus;
 
@@ -74,6 +74,6 @@ pub(super) fn create(runs: &mut Runs, run_id: String, new: NewRun, now: i64) -> 
         request_hash: new.request_hash,
         profile: new.profile,
     });
-    runs.runs.insert(run_id.clone(), Run { changed: true, ..Run::new(row) });
+    runs.runs.insert(run_id.clone(), LoadedRun { changed: true, ..LoadedRun::new(row) });
     Ok(RunAnswer::Run { run_id, created: true })
 }

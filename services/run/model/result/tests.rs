@@ -204,15 +204,15 @@ fn events_of_other_commands_are_only_counted() {
 #[test]
 fn the_row_of_the_command_says_first_how_it_ended() {
     use CommandState as State;
-    use RunStatus as Run;
+    use RunStatus as LoadedRun;
     let table = [
-        (State::Completed, Some("failed"), Run::Failed, "completed", TerminalSource::CommandRecord),
-        (State::Running, Some("failed"), Run::Cancelled, "failed", TerminalSource::Event),
-        (State::Running, None, Run::Cancelled, "cancelled", TerminalSource::RunRecord),
-        (State::Running, None, Run::Running, "running", TerminalSource::Nothing),
-        (State::Pending, None, Run::Claimed, "pending", TerminalSource::Nothing),
-        (State::Acknowledged, None, Run::Completed, "completed", TerminalSource::RunRecord),
-        (State::Blocked, None, Run::Running, "blocked", TerminalSource::CommandRecord),
+        (State::Completed, Some("failed"), LoadedRun::Failed, "completed", TerminalSource::CommandRecord),
+        (State::Running, Some("failed"), LoadedRun::Cancelled, "failed", TerminalSource::Event),
+        (State::Running, None, LoadedRun::Cancelled, "cancelled", TerminalSource::RunRecord),
+        (State::Running, None, LoadedRun::Running, "running", TerminalSource::Nothing),
+        (State::Pending, None, LoadedRun::Claimed, "pending", TerminalSource::Nothing),
+        (State::Acknowledged, None, LoadedRun::Completed, "completed", TerminalSource::RunRecord),
+        (State::Blocked, None, LoadedRun::Running, "blocked", TerminalSource::CommandRecord),
     ];
     for (state, event, run_status, status, source) in table {
         let log = EventLog::own(&event.map(ended).into_iter().collect::<Vec<_>>());
@@ -230,7 +230,8 @@ fn the_row_of_the_command_says_first_how_it_ended() {
         );
     }
     let without = ResultFacts { command: None, ..facts(CommandType::Turn, State::Running) };
-    let result = EventLog::own(&[]).fold(None).finish(&ResultFacts { run_status: Run::Claimed, ..without });
+    let result =
+        EventLog::own(&[]).fold(None).finish(&ResultFacts { run_status: LoadedRun::Claimed, ..without });
     assert_eq!((&*result.status, result.command_id), ("claimed", None));
 }
 

@@ -77,11 +77,11 @@ mod tests {
         let example = &find("run.create").unwrap().doc()["examples"][0]["result"]["run"];
         let mut run: RunRecord = serde_json::from_str(&example.to_string()).unwrap();
         run.project_id = "acme/\x1b[2Jsite".to_owned();
-        run.failure_kind = Some("cancelled".to_owned());
+        run.failure_kind = Some("infra-failed".to_owned());
         assert_eq!(
             line(&Show::new(false, true), &run),
             "run_0190163d868b7ce2a5f1c1b6d0b3a7e4  pending       2026-11-14T22:16:01Z  demo acme/\\u001b[2Jsite  \
-             example  cancelled"
+             example  infra-failed"
         );
     }
 }

@@ -3,7 +3,7 @@
 mod approve;
 mod caller;
 mod cancel;
-mod event_line;
+mod event_text;
 mod list;
 mod profiles;
 mod result;

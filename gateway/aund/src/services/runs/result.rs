@@ -3,7 +3,7 @@
 use super::caller::{RunCallerArgs, read};
 use super::text::{failure, phase, word};
 use crate::output;
-use crate::show::printable_line;
+use crate::show::{cut, printable_line};
 use clap::Args;
 use proto_schemas::requests::run::{self, FinalSource, RunResult};
 
@@ -33,7 +33,8 @@ impl RunResultCommand {
         }
         let result: RunResult = read(answer)?;
         if !caller.show.json {
-            if let Some(reply) = &result.reply {
+            // Only that of a completed command is a reply; a script may take what is on standard output for one.
+            if let Some(reply) = result.reply.as_ref().filter(|_| result.completed) {
                 let end = if reply.ends_with('\n') { "" } else { "\n" };
                 output::print_content(&format!("{reply}{end}"))?;
             }
@@ -49,7 +50,10 @@ impl RunResultCommand {
 /// What has to be known about a reply.
 fn notes(result: &RunResult) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some(response) = &result.final_response {
+    if let Some(said) = result.reply.as_ref().filter(|_| !result.completed) {
+        notes.push(format!("it said last: {}", cut(said)));
+    }
+    if let Some(response) = result.final_response.as_ref().filter(|_| result.completed) {
         if response.source == FinalSource::FallbackLastAssistant {
             notes.push("this is the last message; the back end did not mark it as its reply".to_owned());
         }
@@ -113,6 +117,15 @@ mod tests {
             result["liveness"]["phase"] = json!("waiting-runner");
         });
         assert_eq!(not_completed(&open), "cmd_1 is pending: no runner has taken it yet");
+    }
+
+    #[test]
+    fn what_was_said_before_the_end_is_no_reply() {
+        let failed = result(|result| {
+            result["completed"] = json!(false);
+            result["reply"] = json!("Ber");
+        });
+        assert_eq!(notes(&failed), ["it said last: Ber"]);
     }
 
     #[test]

@@ -52,10 +52,13 @@ impl ShowRunCommand {
 async fn read(caller: &RunCaller, run_id: &str) -> anyhow::Result<ShownRun> {
     let run_id = run_id.to_owned();
     let run = caller.ask(&Get { run_id: run_id.clone() }).await?.run;
-    let result = caller.ask(&run::Result { run_id: run_id.clone(), command_id: None }).await?;
-    let commands = caller.ask(&Commands { run_id: run_id.clone(), before_seq: None, limit: Some(COMMANDS) });
-    let RunCommandPage { mut commands, has_more } = commands.await?;
+    let newest = Commands { run_id: run_id.clone(), before_seq: None, limit: Some(COMMANDS) };
+    let RunCommandPage { mut commands, has_more } = caller.ask(&newest).await?;
     commands.reverse();
+    // What the run waits for is said of the command that is next, and not of one behind it.
+    let next = commands.iter().find(|command| command.terminal_status.is_none());
+    let command_id = next.map(|command| command.command_id.clone());
+    let result = caller.ask(&run::Result { run_id: run_id.clone(), command_id }).await?;
     let approvals = caller.ask(&Approvals { run_id: run_id.clone() }).await?.approvals;
     let runner_jobs = caller.ask(&RunnerJobs { run_id, command_id: None }).await?.runner_jobs;
     Ok(ShownRun { run, liveness: result.liveness, commands, more_commands: has_more, approvals, runner_jobs })
@@ -91,7 +94,8 @@ fn lines(show: &Show, shown: &ShownRun) -> Vec<String> {
         field("lease", format!("{runner}, epoch {}, {until} {at}", lease.epoch));
     }
     let last = liveness.last_event_at.as_deref().map(|at| format!(", the last one {}", time(at)));
-    field("log", format!("{} events{}", liveness.last_seq, last.unwrap_or_default()));
+    let events = if liveness.last_seq == 1 { "event" } else { "events" };
+    field("log", format!("{} {events}{}", liveness.last_seq, last.unwrap_or_default()));
     let now = match (liveness.phase, run.terminal_status) {
         (LivenessPhase::Terminal, None) => "its newest command has ended",
         (other, _) => phase(other),
@@ -184,7 +188,7 @@ mod tests {
             path: "/api/v1/runs/run_1/runner-jobs".to_owned(),
         }];
         let mut command: CommandRecord = example("run.command_create", "/command");
-        command.failure_kind = Some("cancelled".to_owned());
+        command.failure_message = Some("thank you".to_owned());
         let shown = ShownRun {
             run: example("run.create", "/run"),
             liveness,
@@ -206,7 +210,7 @@ log       0 events
 now       waiting-runner: no runner has taken it yet
 helps     launch-runner: POST /api/v1/runs/run_1/runner-jobs
 #1 pending       cmd_0190163d868b7ce2a5f1c1b6d0b3a7e4  turn: hello
-    cancelled
+    thank you
 job creating      rjob_0190163d868b7ce2a5f1c1b6d0b3a7e4  external  not registered yet  2026-11-14T22:16:01Z";
         assert_eq!(lines(&Show::new(false, true), &shown).join("\n"), expected);
     }

@@ -26,9 +26,13 @@ pub(super) fn state(show: &Show, state: &str) -> String {
     }
 }
 
-/// `backend-failed: asked to fail`, or one of both, or nothing.
+/// `backend-failed: asked to fail`, or one of both, or nothing. That something was cancelled is its status already.
 pub(super) fn failure(kind: Option<&str>, message: Option<&str>) -> String {
-    let parts = [kind, message].into_iter().flatten().map(printable_line).filter(|part| !part.is_empty());
+    let parts = [kind.filter(|kind| *kind != "cancelled"), message]
+        .into_iter()
+        .flatten()
+        .map(printable_line)
+        .filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join(": ")
 }
 
@@ -65,7 +69,7 @@ pub(super) fn options<'a>(own: impl Iterator<Item = &'a str>) -> String {
 /// A text of a payload under one of these names, or else the whole payload.
 pub(super) fn text_of(payload: &Value, names: &[&str]) -> String {
     let found = names.iter().find_map(|name| payload[name].as_str().filter(|text| !text.is_empty()));
-    printable(&cut(found.unwrap_or(&payload.to_string())))
+    printable(&cut(found.unwrap_or(&payload.to_string()).trim_end()))
 }
 
 #[cfg(test)]
@@ -86,7 +90,7 @@ mod tests {
     #[test]
     fn a_failure_is_a_kind_and_a_sentence() {
         assert_eq!(failure(Some("backend-failed"), Some("it\nwas")), "backend-failed: it was");
-        assert_eq!(failure(Some("cancelled"), None), "cancelled");
+        assert_eq!(failure(Some("cancelled"), Some("thank you")), "thank you");
         assert_eq!(failure(None, Some("")), "");
     }
 
@@ -109,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_payload_without_a_known_text_is_shown_whole() {
-        assert_eq!(text_of(&json!({ "text": "a\u{202e}b" }), &["message", "text"]), "a\\u202eb");
+        assert_eq!(text_of(&json!({ "text": "a\u{202e}b\n" }), &["message", "text"]), "a\\u202eb");
         assert_eq!(text_of(&json!({ "n": 1 }), &["text"]), r#"{"n":1}"#);
     }
 }

@@ -4,7 +4,7 @@
 //! read again and again. An agent is told of new events; where one is missing, the log is read.
 
 use super::caller::{RunCaller, RunCallerArgs};
-use super::event_line::{ends_run, event_line};
+use super::event_text::{ends_run, event_text};
 use crate::show::Show;
 use clap::Args;
 use client::{Client, EventNotice, EventStream};
@@ -153,7 +153,7 @@ impl WatchedLog {
     fn print_event(&mut self, event: &RunEvent) -> anyhow::Result<()> {
         match self.show.json {
             true => self.show.line(&serde_json::to_string(event)?)?,
-            false => self.show.line(&event_line(&self.show, event))?,
+            false => self.show.line(&event_text(&self.show, event))?,
         }
         (self.seen, self.ended) = (event.seq, ends_run(event));
         Ok(())

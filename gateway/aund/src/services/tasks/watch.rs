@@ -5,7 +5,7 @@
 
 use super::caller::TaskCaller;
 use super::text::is_ended;
-use super::watched_event::{event_line, state_line};
+use super::watched_event::{event_text, state_line};
 use crate::agent_args::AskingArgs;
 use crate::show::Show;
 use clap::Args;
@@ -219,7 +219,7 @@ impl TaskWatcher {
         }
         match show.json {
             true => show.frame(&event.text)?,
-            false => show.line(&event_line(&show, event, several, &self.issuer))?,
+            false => show.line(&event_text(&show, event, several, &self.issuer))?,
         }
         // Artifacts come before the event of the end, although they have its status. What is shown at the end has to be read.
         if is_ended(params["status"].as_str().unwrap_or_default()) && event.method != "event/task.artifact" {

@@ -26,7 +26,7 @@ pub(super) fn state_line(show: &Show, task: &TaskObject, several: bool, issuer: 
 }
 
 /// What an event says; about which task, where several are watched.
-pub(super) fn event_line(show: &Show, event: &ReceivedEvent, several: bool, issuer: &str) -> String {
+pub(super) fn event_text(show: &Show, event: &ReceivedEvent, several: bool, issuer: &str) -> String {
     let params = &event.params;
     let word = |name: &str| params[name].as_str().unwrap_or_default();
     let name = |aid: &str| show.cyan(&short(aid, issuer));
@@ -92,7 +92,7 @@ mod tests {
             params[name] = value.clone();
         }
         let event = ReceivedEvent { method: format!("event/task.{name}"), params, text: String::new() };
-        event_line(&Show::new(false, true), &event, false, "a.example")
+        event_text(&Show::new(false, true), &event, false, "a.example")
     }
 
     #[test]

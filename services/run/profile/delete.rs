@@ -1,0 +1,35 @@
+//! `profile.delete`: remove the credential of a profile.
+
+use super::record::record;
+use crate::RunService;
+use crate::error::Error;
+use crate::known_profiles::NAMESPACE;
+use crate::known_profiles::check_slug;
+use crate::known_profiles::needs_credential;
+use kernel::Caller;
+use proto_schemas::requests::profile::{Delete, GotProfile};
+use std::sync::Arc;
+
+impl RunService {
+    pub(crate) async fn profile_delete(
+        self: Arc<Self>,
+        _: Caller,
+        Delete { profile }: Delete,
+    ) -> Result<GotProfile, Error> {
+        check_slug(&profile)?;
+        let _changing = self.secrets.change().await;
+        let before = self.profile(&profile).await?;
+        if !needs_credential(&profile) || !before.configured {
+            return Ok(GotProfile { profile: before });
+        }
+        if let Some(run) = self.store.open_run_of_profile(&profile).await? {
+            let sentence = format!("profile {profile} is used by run {run}, which has not ended");
+            return Err(Error::Illegal(sentence));
+        }
+
+        // The credential first: what is left behind by a crash is a row without one, which is not shown.
+        self.secrets.remove(&profile).await?;
+        self.store.remove_profile(&profile).await?;
+        Ok(GotProfile { profile: record(&profile, NAMESPACE, false, None) })
+    }
+}

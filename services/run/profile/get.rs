@@ -1,0 +1,34 @@
+//! `profile.get`: read a profile.
+
+use super::record::record;
+use crate::RunService;
+use crate::access::RunAccess;
+use crate::error::Error;
+use crate::known_profiles::NAMESPACE;
+use crate::known_profiles::check_slug;
+use crate::known_profiles::is_builtin;
+use kernel::Caller;
+use proto_schemas::requests::profile::{Get, GotProfile, ProviderProfile};
+use std::sync::Arc;
+
+impl RunService {
+    pub(crate) async fn profile_get(
+        self: Arc<Self>,
+        caller: Caller,
+        Get { profile }: Get,
+    ) -> Result<GotProfile, Error> {
+        RunAccess::of(&caller, &self.settings)?;
+        check_slug(&profile)?;
+        Ok(GotProfile { profile: self.profile(&profile).await? })
+    }
+
+    /// One that is neither built in nor has a credential does not exist.
+    pub(super) async fn profile(&self, profile: &str) -> Result<ProviderProfile, Error> {
+        let has_credential = self.has_credential(profile).await?;
+        if !has_credential && !is_builtin(profile) {
+            return Err(Error::NotFound(format!("profile {profile}")));
+        }
+        let row = self.store.profile(profile).await?;
+        Ok(record(profile, NAMESPACE, has_credential, row))
+    }
+}

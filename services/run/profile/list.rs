@@ -1,0 +1,38 @@
+//! `profile.list`: all profiles.
+
+use super::record::record;
+use crate::RunService;
+use crate::access::RunAccess;
+use crate::error::Error;
+use crate::known_profiles::{BUILT_IN, NAMESPACE, needs_credential};
+use kernel::Caller;
+use proto_schemas::requests::profile::{List, ProfileList};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+impl RunService {
+    pub(crate) async fn profile_list(self: Arc<Self>, caller: Caller, _: List) -> Result<ProfileList, Error> {
+        RunAccess::of(&caller, &self.settings)?;
+        let configured = self.configured_profiles().await?;
+        let mut rows = self.store.profiles().await?;
+        let profiles = profiles(&configured).into_iter().map(|(profile, has_credential)| {
+            record(profile, NAMESPACE, has_credential, rows.remove(profile))
+        });
+        Ok(ProfileList { profiles: profiles.collect() })
+    }
+
+    /// The profiles whose credential is stored.
+    pub(super) async fn configured_profiles(&self) -> Result<BTreeSet<String>, Error> {
+        Ok(self.secrets.list().await?.into_iter().collect())
+    }
+}
+
+/// Those that are built in, and others while they have a credential; and whether each can be used.
+pub(super) fn profiles(configured: &BTreeSet<String>) -> BTreeMap<&str, bool> {
+    let builtin = BUILT_IN.iter().map(|profile| {
+        let has_credential = !needs_credential(profile) || configured.contains(*profile);
+        (*profile, has_credential)
+    });
+    let stored = configured.iter().map(|profile| (profile.as_str(), true));
+    stored.chain(builtin).collect()
+}

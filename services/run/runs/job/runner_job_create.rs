@@ -1,0 +1,66 @@
+//! `run.runner_job_create`: have a runner started for a command.
+
+use crate::RunService;
+use crate::error::Error;
+use crate::ids::new_id;
+use crate::model::call::{NewJob, RunAnswer, RunOperation};
+use crate::runs::create::unexpected;
+use crate::runs::job::{DEFAULT_IDLE_MS, check_env};
+use crate::runs::printable;
+use crate::tokens::{hash_of, shown_part};
+use kernel::{Caller, RpcError};
+use proto_schemas::requests::run::{CreatedRunnerJob, GotRunnerJob, LauncherKind, RunnerJobCreate};
+use std::sync::Arc;
+
+impl RunService {
+    pub(crate) async fn runner_job_create(
+        self: Arc<Self>,
+        caller: Caller,
+        params: RunnerJobCreate,
+    ) -> Result<CreatedRunnerJob, Error> {
+        let access = self.access(&caller)?;
+        let env = params.env.clone().unwrap_or_default();
+        check_env(&env)?;
+        for (member, text) in [("idempotencyKey", &params.idempotency_key), ("attemptId", &params.attempt_id)]
+        {
+            if let Some(text) = text {
+                printable(member, text)?;
+            }
+        }
+        let launcher = params.launcher.unwrap_or(self.settings.launcher);
+        if params.attempt_id.as_deref().is_some_and(|attempt| attempt.contains(' ')) {
+            return Err(Error::Invalid("attemptId must not have spaces".to_owned()));
+        }
+        let request_hash =
+            self.digest(&caller, &RunnerJobCreate { idempotency_key: None, ..params.clone() }).await?;
+        let run = self.visible_run(&access, &params.run_id).await?;
+        if launcher != LauncherKind::External {
+            return Err(Error::Infra("launcher external is the only one that this server has".to_owned()));
+        }
+        let now = self.clock.now_ms();
+        let token = self.new_runner_token();
+        let new = NewJob {
+            id: new_id(&self.ids, "rjob", now),
+            command_id: params.command_id,
+            attempt: params.attempt_id.unwrap_or_else(|| new_id(&self.ids, "attempt", now)),
+            key: params.idempotency_key,
+            request_hash,
+            launcher,
+            env: serde_json::to_string(&env).map_err(RpcError::internal)?,
+            idle_timeout_ms: params.idle_timeout_ms.unwrap_or(DEFAULT_IDLE_MS),
+            log_ref: new_id(&self.ids, "log", now),
+            token_hash: hash_of(&token),
+            token_prefix: shown_part(&token),
+            storage: self.storage_of(run.row.session.as_deref()).await?,
+            session_bytes: i64::try_from(self.settings.session_bytes).unwrap_or(i64::MAX),
+        };
+        let answer = self.change(&access, &params.run_id, RunOperation::AddJob(Box::new(new))).await?;
+        let RunAnswer::Job { run_id, job_id, created } = answer else { return Err(unexpected()) };
+        let GotRunnerJob { mut runner_job } = self.job_of(&caller, &run_id, &job_id).await?;
+        if created {
+            runner_job.runner_token = Some(token);
+            runner_job.manager = Some(self.manager_url.clone());
+        }
+        Ok(CreatedRunnerJob { runner_job, created })
+    }
+}
