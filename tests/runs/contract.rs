@@ -373,11 +373,7 @@ async fn a_session_is_listed_while_it_runs_and_until_it_was_read() {
     assert!(sessions(&back_end, "").await.is_empty(), "neither runs");
     let run = back_end.run_of(&session).await;
     let command = back_end.turn(&run, "x").await;
-<<<<<<< HEAD
-    assert_eq!(sessions(&back_end, "state=default").await, [session.as_str()], "it runs");
-=======
     assert_eq!(sessions(&back_end, "state=default").await, std::slice::from_ref(&session), "it runs");
->>>>>>> main
     let path = format!("/sessions/{session}");
     let running = back_end.api.get(&path).await;
     assert_eq!(
@@ -403,20 +399,16 @@ async fn a_session_is_listed_while_it_runs_and_until_it_was_read() {
         "{ended}"
     );
     assert_eq!((&ended["lastCommandId"], &ended["lastEventSeq"]), (&json!(command), &json!(2)));
-<<<<<<< HEAD
-    assert_eq!(sessions(&back_end, "readerId=cli").await, [session.as_str()], "unread");
-=======
     assert_eq!(sessions(&back_end, "readerId=cli").await, std::slice::from_ref(&session), "unread");
->>>>>>> main
 
     let read = back_end.api.ok("POST", &format!("{path}/read"), &json!({ "readerId": "cli" }), 200).await;
     assert_eq!(read["unread"], false);
     assert!(sessions(&back_end, "readerId=cli").await.is_empty());
-<<<<<<< HEAD
-    assert_eq!(sessions(&back_end, "readerId=phone").await, [session.as_str()], "another reader has not");
-=======
-    assert_eq!(sessions(&back_end, "readerId=phone").await, std::slice::from_ref(&session), "another reader has not");
->>>>>>> main
+    assert_eq!(
+        sessions(&back_end, "readerId=phone").await,
+        std::slice::from_ref(&session),
+        "another reader has not"
+    );
     back_end.api.ok("POST", &format!("{path}/read"), &json!({ "readerId": "cli", "version": 0 }), 200).await;
     assert!(sessions(&back_end, "").await.is_empty(), "a cursor does not move back");
     let all: BTreeSet<String> = sessions(&back_end, "state=all").await.into_iter().collect();
