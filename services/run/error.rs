@@ -1,5 +1,6 @@
 //! What can go wrong in `run.*`, `runner.*`, `session.*` and `profile.*`: a kind of failure for programs, a status, and a sentence.
 
+use crate::model::redact::redact_text;
 use kernel::{ChargeError, PageLimitError, RpcError, codes};
 use proto_schemas::Code;
 use proto_schemas::requests::run::TerminalStatus;
@@ -79,7 +80,8 @@ impl From<PageLimitError> for Error {
 
 /// An error with the word that AgentRun has for it.
 fn failure(code: Code, kind: &str, error: &Error) -> RpcError {
-    RpcError::new(code, error).with("failureKind", kind)
+    // What was sent is named in sentences, and it may be a secret.
+    RpcError::new(code, redact_text(&error.to_string())).with("failureKind", kind)
 }
 
 fn conflict(kind: &str, error: &Error) -> RpcError {

@@ -163,7 +163,7 @@ pub(crate) fn command_record(facts: CommandRead, whole: bool) -> Result<CommandR
     })
 }
 
-fn redacted(json: &RawValue) -> Result<Box<RawValue>, Error> {
+pub(crate) fn redacted(json: &RawValue) -> Result<Box<RawValue>, Error> {
     let redacted = redact_json(json).map_err(|error| Error::Other(RpcError::internal(error)))?;
     Ok(redacted.into_owned())
 }

@@ -268,7 +268,7 @@ async fn liveness_says_what_is_waited_for_and_what_can_be_done() {
     phase("waiting-runner", "/runner-jobs").await;
     let mut runner = back_end.runner(&run, &command).await;
     runner.claim().await;
-    // Another runner would be refused now: this one has only to take the command.
+    // Another one would be refused while this one has the lease.
     phase("waiting-runner", "/events").await;
     runner.acknowledge(&command).await;
     let waiting = phase("waiting-model", "/events").await;

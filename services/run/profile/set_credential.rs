@@ -4,6 +4,7 @@ use crate::RunService;
 use crate::error::Error;
 use crate::known_profiles::check_slug;
 use crate::known_profiles::needs_credential;
+use crate::runs::printable;
 use crate::secrets::{AUTH_JSON, CONFIG_TOML};
 use crate::store::WrittenProfile;
 use axum::http::Uri;
@@ -90,6 +91,9 @@ fn check(params: SetCredential) -> Result<CheckedCredential, Error> {
     let auth = auth_json.or_else(|| api_key.map(|key| json!({ "OPENAI_API_KEY": key }).to_string()));
     let keys = [(AUTH_JSON, auth), (CONFIG_TOML, config_toml.filter(|text| !text.is_empty()))];
     let keys = keys.into_iter().filter_map(|(key, text)| Some((key, text?))).collect();
+    if let Some(model) = &model {
+        printable("model", model)?;
+    }
     Ok(CheckedCredential { profile, keys, hash_suffix, base_url, model })
 }
 

@@ -4,12 +4,14 @@ use crate::RunService;
 use crate::access::RunAccess;
 use crate::error::Error;
 use crate::ids::new_id;
+use crate::known_profiles::check_slug;
 use crate::model::call::RunOperation;
 use crate::model::decide::DEFAULT_LEASE_MS;
-use crate::runs::printable;
+use crate::shown::redacted;
 use crate::store::NewRunnerRow;
 use kernel::{Caller, Payer, RpcError, iso_ms};
 use proto_schemas::requests::runner::{Register, RegisteredRunner, RunnerPlacement};
+use serde_json::value::to_raw_value;
 use std::sync::Arc;
 
 /// Runners of one run, dead ones included.
@@ -36,15 +38,6 @@ impl RunService {
                 return Err(Error::Forbidden(format!("{member} is not that of the token")));
             }
         }
-        for (member, text) in [
-            ("sourceCommit", &params.source_commit),
-            ("jobName", &params.job_name),
-            ("podName", &params.pod_name),
-        ] {
-            if let Some(text) = text {
-                printable(member, text)?;
-            }
-        }
         let access = self.runner_of(&caller, &run_id)?;
         let run = self.visible_run(&access, &run_id).await?;
         if self.store.count_runners(&run_id).await? >= MOST_RUNNERS {
@@ -57,7 +50,9 @@ impl RunService {
         }
         let now = self.clock.now_ms();
         let runner_id = new_id(&self.ids, "runner", now);
-        let body = serde_json::to_string(&params).map_err(RpcError::internal)?;
+        check_slug(&params.backend_profile)?;
+        let body = to_raw_value(&params).map_err(RpcError::internal)?;
+        let body = redacted(&body)?.get().to_owned();
         let operation = RunOperation::Register { runner_id: runner_id.clone(), attempt: attempt.clone() };
         let placement = match params.placement {
             RunnerPlacement::HostProcess => "host-process",

@@ -2,7 +2,6 @@
 
 use crate::error::Error;
 use crate::model::call::RunnerReport;
-use crate::runs::printable;
 use crate::shown::redacted_text;
 
 /// The kinds of failures with which a command or a run may end.
@@ -35,7 +34,7 @@ pub(crate) fn report(
     if let Some(message) = &message
         && message.contains('\0')
     {
-        printable("failureMessage", message)?;
+        return Err(Error::Invalid("failureMessage must not have control characters".to_owned()));
     }
     Ok(RunnerReport { status, failure_kind: kind, failure_message: message.as_deref().map(redacted_text) })
 }

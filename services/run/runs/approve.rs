@@ -7,6 +7,7 @@ use crate::model::call::{RunAnswer, RunOperation};
 use crate::runs::approvals::MOST_PAYLOAD;
 use crate::runs::create::unexpected;
 use crate::runs::printable;
+use crate::shown::redacted;
 use kernel::Caller;
 use proto_schemas::requests::run::{AnsweredApproval, Approve};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ impl RunService {
         if payload.as_ref().is_some_and(|payload| payload.get().len() > MOST_PAYLOAD) {
             return Err(Error::TooLarge(format!("payload must have at most {MOST_PAYLOAD} bytes")));
         }
+        let payload = payload.map(|payload| redacted(&payload)).transpose()?;
         let by = name_of(&caller);
         let approve = RunOperation::Approve {
             approval_id: approval_id.clone(),

@@ -4,7 +4,6 @@ use crate::RunService;
 use crate::access::RunAccess;
 use crate::error::Error;
 use crate::model::call::{CallAccess, RunOperation};
-use crate::runs::printable;
 use crate::shown::redacted_text;
 use kernel::Caller;
 use proto_schemas::requests::run::{Cancel, GotRun};
@@ -41,6 +40,8 @@ impl RunService {
 /// It goes into the log, so it is redacted first.
 pub(crate) fn reason(given: Option<String>) -> Result<Option<String>, Error> {
     let Some(given) = given else { return Ok(None) };
-    printable("reason", &given)?;
+    if given.contains('\0') {
+        return Err(Error::Invalid("reason must not have control characters".to_owned()));
+    }
     Ok(Some(redacted_text(&given)))
 }

@@ -20,6 +20,7 @@ pub(crate) use watching::{RunSubscriptions, watch_events};
 use crate::RunService;
 use crate::access::RunAccess;
 use crate::error::Error;
+use crate::model::redact::redact_text;
 use crate::store::{CommandRead, RunFacts};
 use kernel::{Caller, Rpc};
 
@@ -80,10 +81,14 @@ impl RunService {
     }
 }
 
-/// A text that is a key or a name in the store: it has no character that PostgreSQL cannot keep.
+/// A text that is a key or a name in the store: it has no character that PostgreSQL cannot keep, and no secret, because a name cannot be
+/// redacted.
 pub(crate) fn printable(member: &str, text: &str) -> Result<(), Error> {
-    match text.chars().any(char::is_control) {
-        true => Err(Error::Invalid(format!("{member} must not have control characters"))),
-        false => Ok(()),
+    if text.chars().any(char::is_control) {
+        return Err(Error::Invalid(format!("{member} must not have control characters")));
+    }
+    match redact_text(text) == text {
+        true => Ok(()),
+        false => Err(Error::Invalid(format!("{member} must not have a secret"))),
     }
 }

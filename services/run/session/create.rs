@@ -4,7 +4,9 @@ use crate::RunService;
 use crate::error::Error;
 use crate::ids::new_id;
 use crate::known_profiles::check_slug;
+use crate::runs::printable;
 use crate::session::record::record;
+use crate::shown::redacted_text;
 use crate::store::NewSession;
 use kernel::{Caller, Payer, RpcError};
 use proto_schemas::requests::session::{Create, GotRunSession};
@@ -22,6 +24,8 @@ impl RunService {
     ) -> Result<GotRunSession, Error> {
         let access = self.session_access(&caller)?;
         check(&params)?;
+        printable("projectId", &params.project_id)?;
+        let params = Create { title: params.title.as_deref().map(redacted_text), ..params };
         access.may_create_for(&params.tenant_id, &self.settings)?;
         check_slug(&params.backend_profile)?;
         self.check_credential(&params.backend_profile).await?;
@@ -74,6 +78,9 @@ fn check(params: &Create) -> Result<(), Error> {
     for (name, text) in texts {
         if text.is_some_and(|text| text.is_empty() || text.chars().count() > LONGEST_TEXT) {
             return Err(Error::Invalid(format!("{name} must have 1 to {LONGEST_TEXT} characters")));
+        }
+        if text.is_some_and(|text| text.chars().any(char::is_control)) {
+            return Err(Error::Invalid(format!("{name} must not have control characters")));
         }
     }
     match params.expires_in_ms.is_none_or(|wanted| EXPIRY_MS.contains(&wanted)) {
