@@ -1,6 +1,6 @@
 //! What can go wrong in `run.*`, `runner.*`, `session.*` and `profile.*`: a kind of failure for programs, a status, and a sentence.
 
-use crate::model::redact::redact_text;
+use crate::redact::{PayloadRefused, redact_text};
 use kernel::{ChargeError, PageLimitError, RpcError, codes};
 use proto_schemas::Code;
 use proto_schemas::requests::run::TerminalStatus;
@@ -75,6 +75,15 @@ impl From<ChargeError> for Error {
 impl From<PageLimitError> for Error {
     fn from(_: PageLimitError) -> Error {
         Error::Invalid(PageLimitError::SENTENCE.to_owned())
+    }
+}
+
+impl From<PayloadRefused> for Error {
+    fn from(refused: PayloadRefused) -> Error {
+        match refused {
+            PayloadRefused::Invalid(sentence) => Error::Invalid(sentence),
+            PayloadRefused::TooLarge(_) => Error::TooLarge(refused.to_string()),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod ids;
 mod known_profiles;
 mod model;
 mod profile;
+mod redact;
 mod routes;
 mod runner;
 mod runs;

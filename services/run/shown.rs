@@ -4,8 +4,8 @@ use crate::RunService;
 use crate::error::Error;
 use crate::ids::event_id;
 use crate::model::fixed::RunFixed;
-use crate::model::redact::redact_json;
 use crate::model::run::{ApprovalRow, JOB_START_MS, JobRow, LeaseState, RunRow};
+use crate::redact::redact_json;
 use crate::store::{CommandRead, PagedEvent, PagedEvents, RunFacts};
 use kernel::{RpcError, iso_ms};
 use proto_schemas::requests::run::{
@@ -169,7 +169,7 @@ pub(crate) fn redacted(json: &RawValue) -> Result<Box<RawValue>, Error> {
 }
 
 pub(crate) fn redacted_text(text: &str) -> String {
-    crate::model::redact::redact_text(text).into_owned()
+    crate::redact::redact_text(text).into_owned()
 }
 
 /// A page of events as everybody sees it: they were redacted before they were stored.

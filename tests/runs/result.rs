@@ -282,7 +282,7 @@ async fn liveness_says_what_is_waited_for_and_what_can_be_done() {
     let tool = phase("waiting-tool", "/cancel").await;
     assert!(tool["lastEventAgeMs"].as_i64().is_some_and(|age| (0..60_000).contains(&age)), "{tool}");
     runner.append(event("2", "tool_call", json!({ "callId": "c", "status": "completed" }))).await;
-    phase("waiting-model", "/cancel").await;
+    phase("waiting-model", "/events").await;
     runner.append(event("3", "backend_status", json!({ "phase": "transport-closed" }))).await;
     phase("transport-disconnected", "/runner-jobs").await;
     runner.append(event("4", "backend_status", json!({ "phase": "transport-open" }))).await;

@@ -64,9 +64,10 @@ impl FoundRoutes<'_> {
         self.routes.iter().find(|known| known.route.method == wanted).copied()
     }
 
-    /// Whether the router of the service has a part in the path.
+    /// Whether the router of the service answers the path, also HTTP methods that are not declared. One that only streams for some
+    /// requests does not.
     pub fn has_own_answers(&self) -> bool {
-        self.routes.iter().any(|known| known.route.own_answer || known.route.stream)
+        self.routes.iter().any(|known| known.route.own_answer)
     }
 
     /// What the `Allow` header lists.

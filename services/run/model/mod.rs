@@ -5,6 +5,5 @@ pub(crate) mod decide;
 pub(crate) mod fixed;
 pub(crate) mod liveness;
 pub(crate) mod policy;
-pub(crate) mod redact;
 pub(crate) mod result;
 pub(crate) mod run;

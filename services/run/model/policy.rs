@@ -1,10 +1,10 @@
 //! What a run may be created with: its policy is completed, and nothing of it exceeds what its tenant may do.
 
 use super::fixed::RunFixed;
-use super::redact::redact_json;
 use crate::error::Error;
 use crate::known_profiles::check_slug;
 use crate::known_profiles::{EXAMPLE, NAMESPACE, is_of_tools, secret_name};
+use crate::redact::redact_json;
 use crate::settings::{MAX_TIMEOUT_MS, MIN_TIMEOUT_MS, Settings, TenantSettings};
 use kernel::strict_json::{ObjectMembers, members};
 use proto_schemas::requests::run::{
@@ -458,7 +458,7 @@ mod tests {
             let Err((found, said)) = check(changes.clone()) else { panic!("{changes} was accepted") };
             assert!(found == kind && said.starts_with(sentence), "{changes}: {found} {said}");
         }
-        for path in ["", "/etc", "..", "a/../b", "a/..", "\\a", "a\\..\\b", "C:\\a", "a\0b"] {
+        for path in ["/etc", "..", "a/../b", "a/..", "\\a", "a\\..\\b", "C:\\a", "a\0b"] {
             for root in [Value::Null, json!("all"), json!("nowhere")] {
                 let Err((kind, _)) = check(json!({"workspaceRef": {"root": root, "path": path}})) else {
                     panic!("{path:?} was accepted")

@@ -3,7 +3,7 @@
 use crate::RunService;
 use crate::error::Error;
 use crate::model::call::{EventFacts, NewEvent, RunAnswer, RunOperation};
-use crate::model::redact::event_payload;
+use crate::redact::event_payload;
 use crate::runner::holder;
 use crate::runs::{printable, unexpected};
 use kernel::{Caller, CpuOwner};

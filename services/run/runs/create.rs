@@ -17,6 +17,7 @@ impl RunService {
         let access = self.access(&caller)?;
         printable("projectId", &params.project_id)?;
         check_provider_id(&params.provider_id)?;
+        printable("providerId", &params.provider_id)?;
         access.may_create_for(&params.tenant_id, &self.settings)?;
         let configured = self.secrets.list().await?;
         let has_secret = |profile: &str| configured.iter().any(|known| known == profile);

@@ -20,7 +20,7 @@ pub(crate) use watching::{RunSubscriptions, watch_events};
 use crate::RunService;
 use crate::access::RunAccess;
 use crate::error::Error;
-use crate::model::redact::redact_text;
+use crate::redact::redact_text;
 use crate::store::{CommandRead, RunFacts};
 use kernel::{Caller, Rpc};
 

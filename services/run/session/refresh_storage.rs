@@ -18,10 +18,13 @@ impl RunService {
         check(&params)?;
         let access = RunAccess::of(&caller, &self.settings)?;
         let session = self.store.session(&params.session_id, "").await?;
-        let session = session.filter(|session| match &access {
-            RunAccess::Runner { run, .. } => session.active_run.as_ref() == Some(run),
-            access => access.sees(&session.tenant, ""),
-        });
+        if let (RunAccess::Runner { run, .. }, Some(session)) = (&access, &session)
+            && session.active_run.as_ref() != Some(run)
+        {
+            return Err(Error::Forbidden("the token belongs to a runner of another run".to_owned()));
+        }
+        let is_runner = matches!(access, RunAccess::Runner { .. });
+        let session = session.filter(|session| is_runner || access.sees(&session.tenant, ""));
         let Some(session) = session else {
             return Err(Error::NotFound(format!("session {}", params.session_id)));
         };

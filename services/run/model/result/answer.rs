@@ -1,6 +1,6 @@
 //! Which message of the back end is its answer.
 
-use crate::model::redact::{LONGEST_TEXT, cut, redact_text};
+use crate::redact::{LONGEST_TEXT, cut, redact_text};
 use proto_schemas::requests::run::{FinalResponse, FinalSource};
 use serde::Deserialize;
 use std::borrow::Cow;

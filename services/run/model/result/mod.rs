@@ -6,7 +6,7 @@ mod tests;
 mod tools;
 
 use super::liveness::{LeaseFacts, LivenessFacts, SeenActivity, liveness};
-use super::redact::redact_text;
+use crate::redact::redact_text;
 use answer::AnswerChoice;
 use proto_schemas::requests::run::{
     ArtifactSummary, CommandState, CommandType, RunBlocker, RunEventType, RunResult, RunStatus,

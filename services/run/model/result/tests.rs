@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::redact::LONGEST_TEXT;
+use crate::redact::LONGEST_TEXT;
 use RunEventType as Kind;
 use proptest::prelude::*;
 use proto_schemas::requests::run::{FinalSource, LivenessPhase};

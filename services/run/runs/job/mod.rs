@@ -7,6 +7,7 @@ mod runner_jobs;
 use crate::RunService;
 use crate::error::Error;
 use crate::model::call::StorageCheck;
+use crate::redact::{is_secret_name, redact_text};
 use kernel::{Caller, RpcError};
 use proto_schemas::requests::run::GotRunnerJob;
 use std::collections::BTreeMap;
@@ -60,11 +61,14 @@ pub(super) fn check_env(env: &BTreeMap<String, String>) -> Result<(), Error> {
         }
         let reserved = ["PATH", "HOME"].contains(&name.as_str())
             || ["LD_", "CODEX_", "AGENTRUN_"].iter().any(|prefix| name.starts_with(prefix));
-        if reserved || crate::model::redact::is_secret_name(name) {
+        if reserved || is_secret_name(name) {
             return invalid(format!("env.{name} is not accepted"));
         }
         if value.contains('\0') {
             return invalid(format!("env.{name} must not have control characters"));
+        }
+        if redact_text(value) != *value {
+            return invalid(format!("env.{name} must not have a secret"));
         }
     }
     Ok(())

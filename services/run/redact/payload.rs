@@ -1,7 +1,6 @@
 //! The payload of an event as it is stored: of the right types, without secrets, and of limited length.
 
 use super::json::rewritten;
-use crate::error::Error;
 use kernel::strict_json::{ObjectMembers, members};
 use proto_schemas::requests::run::RunEventType;
 use serde_json::value::{RawValue, to_raw_value};
@@ -21,15 +20,6 @@ pub(crate) enum PayloadRefused {
     Invalid(String),
     #[error("payload must have at most {LARGEST} bytes, and has {0}")]
     TooLarge(usize),
-}
-
-impl From<PayloadRefused> for Error {
-    fn from(refused: PayloadRefused) -> Error {
-        match refused {
-            PayloadRefused::Invalid(sentence) => Error::Invalid(sentence),
-            PayloadRefused::TooLarge(_) => Error::TooLarge(refused.to_string()),
-        }
-    }
 }
 
 /// What a member has to be. `null` is as good as absent.

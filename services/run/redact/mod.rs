@@ -5,5 +5,5 @@ mod payload;
 mod text;
 
 pub(crate) use json::{cut, is_secret_name, redact_json};
-pub(crate) use payload::{LONGEST_TEXT, event_payload};
+pub(crate) use payload::{LONGEST_TEXT, PayloadRefused, event_payload};
 pub(crate) use text::redact_text;
