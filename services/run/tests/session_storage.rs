@@ -24,7 +24,7 @@ async fn the_runner_with_the_lease_reports_what_is_stored() {
     let own = runner("run_1", "attempt_1");
     assert_eq!(
         runs.refused_to(&own, "session.refresh_storage", report(&id)).await,
-        refusal("not-found", 404)
+        refusal("forbidden", 403)
     );
     let until = runs.now() + 60_000;
     runs.insert_run(&TestRun { session: Some(&id), leased_until: Some(until), ..TestRun::NEW }).await;
@@ -51,7 +51,7 @@ async fn the_runner_with_the_lease_reports_what_is_stored() {
     let other = runner("run_2", "attempt_1");
     assert_eq!(
         runs.refused_to(&other, "session.refresh_storage", report(&id)).await,
-        refusal("not-found", 404)
+        refusal("forbidden", 403)
     );
     for bad in [with("sizeBytes", json!(-1)), with("sha256", json!("A1"))] {
         let refused = runs.refused_to(&own, "session.refresh_storage", bad).await;
