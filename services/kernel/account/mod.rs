@@ -148,14 +148,14 @@ impl Account {
         Ok(sums)
     }
 
-    /// The same for a service that reads other things with it, in the same statement: which accounts to read, after
-    /// [`lock`](Self::lock), …
+    /// The accounts that decide whether these payers may store more. A service that loads other rows in the same statement reads them
+    /// itself, after [`lock`](Self::lock), and gives them to [`sums`](Self::sums).
     pub fn keys(&self, payers: &BTreeSet<Payer>) -> BTreeSet<String> {
         let today = self.today();
         payers.iter().flat_map(|payer| payer.own_keys().chain(payer.network_keys(today))).collect()
     }
 
-    /// … and what they have.
+    /// What is kept for the payers of a batch of calls, made of the accounts that [`keys`](Self::keys) names.
     pub fn sums(&self, payers: &BTreeSet<Payer>, read: Vec<KeptRow>) -> KeptSums {
         let mut sums = KeptSums::new(self, self.today(), payers);
         for (payer, bytes, rows) in read {

@@ -51,7 +51,7 @@ pub fn replace(columns: &[&str]) -> String {
     format!("DO UPDATE SET {}", set.join(", "))
 }
 
-/// These columns of all rows as one text, which [`read`] takes as a list. Without rows the list is empty.
+/// These columns of all rows as one text, which [`read`] takes as a list. The list is empty if there are no rows.
 pub fn list(engine: Engine, columns: &str) -> String {
     match engine {
         Engine::Sqlite => format!("json_group_array(json_array({columns}))"),
@@ -102,8 +102,8 @@ fn encoding(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> sqlx:
     sqlx::Error::Encode(error.into())
 }
 
-/// Writes a row as the list of its values. SQLite finds the value of a name by comparing all names before it, for each column of each
-/// row; a place is found in half of the steps, and there are no names to parse.
+/// Writes a row as the list of its values. SQLite finds a member by comparing its name with all names before it, for each column of each
+/// row. It finds a place in half of the steps, and has no names to parse.
 struct RowValues<'c> {
     columns: &'c [Column],
     place: usize,

@@ -17,13 +17,13 @@ impl Statements {
         Statements { engine, texts: Vec::new(), lists: Vec::new() }
     }
 
-    /// A statement, made from the number of the parameter that has its list.
+    /// Adds a statement, made from the number of the parameter that has its list.
     pub fn add(&mut self, list: String, text: impl FnOnce(usize) -> String) {
         self.lists.push(list);
         self.texts.push(text(self.lists.len()));
     }
 
-    /// The same for a list of rows with these columns.
+    /// Adds a statement whose list has rows of these columns.
     pub fn add_rows(
         &mut self,
         columns: &[json::Column],

@@ -35,8 +35,8 @@ impl Kind {
     const ALL: [Kind; 7] =
         [Kind::Task, Kind::Open, Kind::Between, Kind::Answer, Kind::Input, Kind::Artifact, Kind::Kept];
 
-    /// Whether its rows come back as one text, which costs less than a text for each. Not where a row can be large: a text is copied
-    /// several times on its way.
+    /// Whether all of its rows come back as one text, which costs less than one text per row. Kinds with large rows do not: each text
+    /// is copied several times on its way.
     fn is_list(self) -> bool {
         matches!(self, Kind::Task | Kind::Open | Kind::Between | Kind::Kept)
     }
