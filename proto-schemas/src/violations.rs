@@ -16,8 +16,6 @@ use serde_json::value::RawValue;
 
 use crate::{COMMON, Method};
 
-/// The largest integer that every reader of JSON has.
-const LARGEST: i64 = 9_007_199_254_740_991;
 /// How many are listed at most.
 const MOST: usize = 50;
 
@@ -210,13 +208,12 @@ impl Rules {
                 let (least, most) =
                     (self.minimum.as_ref().and_then(number), self.maximum.as_ref().and_then(number));
                 let rule = outside(value.get().parse::<f64>().ok()?, least, most)?;
-                let wanted = match (&self.minimum, &self.maximum) {
-                    (Some(least), Some(most)) if most.as_i64() != Some(LARGEST) => {
-                        format!("must be between {least} and {most}")
-                    }
-                    (Some(least), _) => format!("must be at least {least}"),
-                    (None, Some(most)) => format!("must be at most {most}"),
-                    (None, None) => String::new(),
+                let bound = |bound: &Option<serde_json::Number>| {
+                    bound.as_ref().map_or_else(String::new, ToString::to_string)
+                };
+                let wanted = match rule {
+                    true => format!("must be at least {}", bound(&self.minimum)),
+                    false => format!("must be at most {}", bound(&self.maximum)),
                 };
                 Some((if rule { "minimum" } else { "maximum" }, wanted))
             }
@@ -400,7 +397,7 @@ mod tests {
         let params = r#"{"runId":"r","limit":501,"afterSeq":-1}"#;
         assert_eq!(
             bounds("run.events", params),
-            ["afterSeq must be at least 0", "limit must be between 1 and 500"]
+            ["afterSeq must be at least 0", "limit must be at most 500"]
         );
         assert_eq!(sentences("run.events", params), [""; 0], "only where it is asked for");
         assert_eq!(bounds("run.events", r#"{"runId":"r","limit":500,"afterSeq":0}"#), [""; 0]);

@@ -13,6 +13,15 @@ impl RunService {
         params: Account,
     ) -> Result<ServiceAccounts, RpcError> {
         let Account { aid, bytes, rows, recount } = params;
-        self.store.account.list(AccountChange { aid, bytes, rows, recount: recount == Some(true) }).await
+        if aid.is_some() && (bytes.is_some() || rows.is_some()) {
+            let sentence = "tenants pay for runs, not agents: set run.tenants.NAME.kept_bytes";
+            return Err(RpcError::invalid_member("aid", sentence));
+        }
+        let change = AccountChange { aid: None, bytes, rows, recount: recount == Some(true) };
+        let mut answer = self.store.account.list(change).await?;
+        if aid.is_some() {
+            answer.accounts.clear();
+        }
+        Ok(answer)
     }
 }
