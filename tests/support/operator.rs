@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
-use super::{TestServer, within};
+use super::{TestServer, until, within};
 
 impl TestServer {
     /// A call on the operator's socket of the process that answers.
@@ -21,7 +21,9 @@ impl TestServer {
     /// What a process answers to a line on its socket.
     pub async fn line_of_operator(&self, service: &str, line: &str) -> Value {
         let path = self.data_of(service).join("aund.sock");
-        let stream = UnixStream::connect(path).await.expect("the operator's socket is there");
+        // A process that was killed makes it again when it has started.
+        let connect = || async { UnixStream::connect(&path).await.ok() };
+        let stream = until("the operator's socket is there", connect).await;
         let (read, mut write) = stream.into_split();
         write.write_all(format!("{line}\n").as_bytes()).await.expect("the server reads");
         let mut line = String::new();
