@@ -36,6 +36,15 @@ pub struct Args {
     /// Measure tasks instead of the gateway, next to durable messages on the same server
     #[arg(long, conflicts_with_all = ["message", "search", "federation", "shape"])]
     task: bool,
+    /// Measure runs instead of the gateway: appends, claims, results and event streams over HTTP
+    #[arg(long, conflicts_with_all = ["message", "search", "federation", "shape", "task", "before"])]
+    run: bool,
+    /// Events of the run whose result is read, next to one with a tenth of them
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(10..=100_000))]
+    events: u32,
+    /// Event streams that are open at once, ten of each run
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(10..))]
+    watchers: u32,
     /// Ended tasks of one agent that are listed
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     tasks: u32,
@@ -67,7 +76,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", default_value = "nats-server")]
     nats_server: PathBuf,
     /// A short run: 2 rounds of 1 second, 500 idle connections, 500 recipients, 5,000 messages in the inbox, 5,000 agents,
-    /// 5,000 tasks
+    /// 5,000 tasks, 5,000 events, 100 event streams
     #[arg(long)]
     quick: bool,
 }
@@ -84,6 +93,9 @@ pub struct RawArgs {
     /// Answer HTTP requests in place of frames, from the rows of this file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["relay", "through"])]
     pub(super) http: Option<PathBuf>,
+    /// Answer appends of events over HTTP, and commit them to this file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["relay", "through", "http"])]
+    pub(super) events: Option<PathBuf>,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +104,7 @@ pub(super) enum ServerShape {
     Split,
 }
 
-/// What is measured: four about the gateway, then those of `--message`, then those of `--task`.
+/// What is measured: four about the gateway, then those of `--message`, of `--task`, and of `--run`.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// `meta.ping` through authenticated sessions
@@ -117,6 +129,14 @@ pub(super) enum What {
     Transitions,
     /// `task.list` over many ended tasks
     TaskList,
+    /// Events that are appended to 64 runs at once, beside a bare handler and beside durable `message.send`
+    Appends,
+    /// Claims of 100 runners that race for one run
+    Claims,
+    /// The results of long runs
+    Results,
+    /// From an append to the event streams of those who watch
+    Watchers,
 }
 
 /// What all measurements are about that are made if none is named.
@@ -125,6 +145,7 @@ pub(super) enum BenchSubject {
     Gateway,
     Messages,
     Tasks,
+    Runs,
 }
 
 /// The arguments, with `--quick` already applied.
@@ -139,6 +160,8 @@ pub(super) struct Plan {
     pub(super) search: bool,
     pub(super) agents: usize,
     pub(super) tasks: usize,
+    pub(super) events: usize,
+    pub(super) watchers: usize,
     pub(super) federation: bool,
     pub(super) recipients: usize,
     pub(super) waiting: usize,
@@ -162,6 +185,8 @@ impl Plan {
             search: args.search,
             agents: quick(5_000, args.agents) as usize,
             tasks: quick(5_000, args.tasks) as usize,
+            events: quick(5_000, args.events) as usize,
+            watchers: quick(100, args.watchers) as usize,
             federation: args.federation,
             recipients: quick(500, args.recipients) as usize,
             waiting: quick(5_000, args.waiting) as usize,
@@ -171,6 +196,11 @@ impl Plan {
             nats_server: args.nats_server.clone(),
             before: args.before.clone(),
         }
+    }
+
+    /// The most connections that are open at once.
+    pub(super) fn open_connections(&self) -> usize {
+        self.idle_connections.max(self.watchers)
     }
 
     pub(super) fn wants(&self, what: What) -> bool {
@@ -184,16 +214,18 @@ impl What {
             What::Ping | What::Http | What::Idle | What::Connect => BenchSubject::Gateway,
             What::Send | What::Depth | What::Postgres | What::Delivery | What::Pull => BenchSubject::Messages,
             What::Transitions | What::TaskList => BenchSubject::Tasks,
+            What::Appends | What::Claims | What::Results | What::Watchers => BenchSubject::Runs,
         }
     }
 }
 
 impl BenchSubject {
     fn of(args: &Args) -> Self {
-        match (args.message, args.task) {
-            (true, _) => BenchSubject::Messages,
-            (false, true) => BenchSubject::Tasks,
-            (false, false) => BenchSubject::Gateway,
+        match (args.message, args.task, args.run) {
+            (true, _, _) => BenchSubject::Messages,
+            (false, true, _) => BenchSubject::Tasks,
+            (false, false, true) => BenchSubject::Runs,
+            (false, false, false) => BenchSubject::Gateway,
         }
     }
 }

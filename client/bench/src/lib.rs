@@ -2,9 +2,9 @@
 //!
 //! The bench starts two child processes of this same binary: the real server, and a raw baseline (`raw.rs`).
 //! It gives both the same load in alternating rounds. `--message` does the same for messages (`message/`), against
-//! bare loops over the store, `--search` for the directory (`search/`), against the full-text search of SQLite, and `--task` for
-//! tasks (`task/`), against messages. The load generator shares the machine with them, so figures are also given per second of the
-//! server's own CPU time, which the generator hardly disturbs.
+//! bare loops over the store, `--search` for the directory (`search/`), against the full-text search of SQLite, `--task` for
+//! tasks (`task/`), against messages, and `--run` for runs (`run/`), against a bare handler and messages. The load generator shares the
+//! machine with them, so figures are also given per second of the server's own CPU time, which the generator hardly disturbs.
 //! `--before` compares the same measures with those of an older build instead (`before/`).
 //! Nothing is asserted: the goals stand beside the figures. Reads `/proc`, so it runs on Linux.
 
@@ -19,6 +19,7 @@ mod random;
 mod raw;
 mod report;
 mod rounds;
+mod run;
 mod schemas;
 mod search;
 mod split;
@@ -39,7 +40,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// `--search` measures.
 pub fn run(args: Args, maker: &dyn BenchIndexMaker) -> anyhow::Result<()> {
     let plan = Plan::of(&args);
-    process::raise_file_limit(plan.idle_connections)?;
+    process::raise_file_limit(plan.open_connections())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -69,7 +70,12 @@ pub fn raw(args: RawArgs) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("the runtime of the raw baseline did not start")?
-        .block_on(raw::serve(args))
+        .block_on(async {
+            match &args.events {
+                Some(file) => run::serve_bare(file).await,
+                None => raw::serve(args).await,
+            }
+        })
 }
 
 async fn measure(plan: &Plan, maker: &dyn BenchIndexMaker) -> anyhow::Result<Report> {
@@ -106,5 +112,6 @@ async fn measure(plan: &Plan, maker: &dyn BenchIndexMaker) -> anyhow::Result<Rep
     }
     message::measure(plan, &mut report).await?;
     task::measure(plan, &mut report).await?;
+    run::measure(plan, &mut report).await?;
     Ok(report)
 }
