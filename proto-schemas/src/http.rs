@@ -166,4 +166,7 @@ pub struct ServiceToken {
     /// The agent that it is, if it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aid: Option<Aid>,
+    /// Who else pays for what the token holds and computes: a tenant has many runners, each with a token of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payer: Option<String>,
 }

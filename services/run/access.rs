@@ -69,6 +69,11 @@ fn of_agent(agent: &CallingAgent, settings: &Settings) -> Result<RunAccess, Erro
     }
 }
 
+/// Who pays for what the tokens of a tenant and of its runners hold and compute. The tokens of a tenant are the same by themselves.
+pub(crate) fn payer_of(tenant: &str) -> String {
+    format!("{TENANT}:{tenant}")
+}
+
 /// Who answered a question, or did something else that is shown with its name.
 pub(crate) fn name_of(caller: &Caller) -> String {
     match caller {

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use proto_schemas::requests::run::RunsChanged;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// What may wait for a commit.
 const QUEUE_BYTES: usize = 64 << 20;
@@ -25,7 +26,9 @@ pub(crate) type RunBatch = Batch<RunCall, Result<RunAnswer, Error>>;
 
 struct RunWriter {
     store: Store,
-    limits: Mutex<RunLimits>,
+    limits: RunLimits,
+    /// Of the limits, as everybody in this process has it.
+    started_at: Arc<AtomicI64>,
     clock: Clock,
     watched: Watched,
     events: Counter,
@@ -37,12 +40,13 @@ pub(crate) fn start(
     store: Store,
     limits: RunLimits,
     watched: Watched,
-    events: Counter,
+    (started_at, events): (Arc<AtomicI64>, Counter),
 ) -> RunBatch {
     let writer = Arc::new(RunWriter {
         store,
         last_now: Mutex::new(limits.started_at),
-        limits: Mutex::new(limits),
+        limits,
+        started_at,
         clock: world.clock.clone(),
         watched,
         events,
@@ -80,11 +84,11 @@ impl RunWriter {
 
     /// After the clock was set back it is as after a start: a lease that was long enough before is not over now.
     fn limits_at(&self, now: i64) -> RunLimits {
-        let (mut last, mut limits) = (self.last_now.lock(), self.limits.lock());
-        if now + 1000 < *last || now < limits.started_at {
-            limits.started_at = now;
+        let mut last = self.last_now.lock();
+        if now + 1000 < *last || now < self.started_at.load(Ordering::Relaxed) {
+            self.started_at.store(now, Ordering::Relaxed);
         }
         *last = now;
-        limits.clone()
+        RunLimits { started_at: self.started_at.load(Ordering::Relaxed), ..self.limits.clone() }
     }
 }

@@ -4,7 +4,7 @@ use crate::redact::{PayloadRefused, redact_text};
 use kernel::{ChargeError, PageLimitError, RpcError, codes};
 use proto_schemas::Code;
 use proto_schemas::requests::run::TerminalStatus;
-use serde_json::{Value, json};
+use serde_json::json;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -36,8 +36,11 @@ pub(crate) enum Error {
     JobActive { runner_job: String },
     #[error("the storage of session {0} was evicted")]
     StoreEvicted(String),
+    /// This server has not what is needed.
     #[error("{0}")]
     Infra(String),
+    #[error("session storage is over its quota")]
+    StorageFull,
     #[error("{0}")]
     TooLarge(String),
     #[error("{sentence}")]
@@ -46,6 +49,13 @@ pub(crate) enum Error {
     Other(#[from] RpcError),
     #[error(transparent)]
     Store(#[from] sqlx::Error),
+}
+
+impl Error {
+    /// What a runner is told of everything that is not of its run, whether it exists or not.
+    pub fn of_another_run() -> Error {
+        Error::Forbidden("the token belongs to a runner of another run".to_owned())
+    }
 }
 
 /// Who has the lease, and how long to wait.
@@ -85,6 +95,12 @@ impl From<PayloadRefused> for Error {
             PayloadRefused::TooLarge(_) => Error::TooLarge(refused.to_string()),
         }
     }
+}
+
+/// Whether there will be less of it without the caller: commands and runs end, and questions are answered or end with their command. A log
+/// never empties, the runners of a run are not forgotten before the run, and a subscriber or a reader stays until it leaves.
+fn empties_itself(scope: &str) -> bool {
+    ["run.commands", "tenant.runs", "run.approvals"].contains(&scope)
 }
 
 /// An error with the word that AgentRun has for it.
@@ -132,10 +148,11 @@ impl From<Error> for RpcError {
                 conflict("job-already-active", &error).with("runnerJobId", runner_job.as_str())
             }
             Error::StoreEvicted(_) => conflict("session-store-evicted", &error),
-            Error::Infra(_) => conflict("infra-failed", &error).with("retryable", true),
+            Error::Infra(_) => failure(codes::UNAVAILABLE, "infra-failed", &error),
+            Error::StorageFull => conflict("infra-failed", &error).with("retryable", true),
             Error::TooLarge(_) => failure(codes::BODY_TOO_LARGE, "payload-too-large", &error),
             Error::Limit { scope, limit, held, .. } => failure(codes::RATE_LIMITED, "rate-limited", &error)
-                .with("retryable", Value::from(false))
+                .with("retryable", empties_itself(scope))
                 .with("scope", scope)
                 .with("limit", limit)
                 .with("held", held),

@@ -7,6 +7,12 @@ pub(crate) fn new_id(ids: &Ids, prefix: &str, now: i64) -> String {
     format!("{prefix}_{}", ids.time_ordered(now).replace('-', ""))
 }
 
+/// Whether an id may name something. None that was ever given has a control character, and PostgreSQL refuses a statement in which a text
+/// has a NUL.
+pub(crate) fn can_exist(id: &str) -> bool {
+    !id.chars().any(char::is_control)
+}
+
 /// The id of an event follows from its run and its seq, so it is not stored.
 pub(crate) fn event_id(run_id: &str, seq: i64) -> String {
     let hex = run_id.strip_prefix("run_").unwrap_or(run_id);

@@ -40,6 +40,7 @@ use prometheus_client::metrics::counter::Counter;
 use secrets::Secrets;
 pub use settings::Settings;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use storage::SessionStorage;
 use store::Store;
 use tokio_util::sync::CancellationToken;
@@ -93,6 +94,8 @@ struct RunService {
     batch: RunBatch,
     watched: Watched,
     streams: runs::RunSubscriptions,
+    folds: runs::KnownFolds,
+    told: runner::ToldFlags,
     secrets: Secrets,
     storage: SessionStorage,
     cpu: Arc<CpuPool>,
@@ -102,8 +105,8 @@ struct RunService {
     ids: Ids,
     tracker: TaskTracker,
     stop: CancellationToken,
-    /// When this process started: nobody could renew a lease before.
-    started_at: i64,
+    /// When this process started, or its clock was set back: nobody could renew a lease before. Those who commit notice it.
+    started_at: Arc<AtomicI64>,
     /// The base URL that runners are given.
     manager_url: String,
     metrics: RunCounters,
@@ -141,15 +144,19 @@ impl RunService {
             started_at,
         };
         let watched = Watched::listen(&world.bus);
-        let batch = batch::start(world, store.clone(), limits, watched.clone(), metrics.events.clone());
+        let started_at = Arc::new(AtomicI64::new(started_at));
+        let noticed = (started_at.clone(), metrics.events.clone());
+        let batch = batch::start(world, store.clone(), limits, watched.clone(), noticed);
         Ok(Arc::new(RunService {
-            secrets: Secrets::open(settings.secrets, &world.data),
+            secrets: Secrets::open(settings.secrets, &world.data, &world.ids),
             storage: SessionStorage::new(&world.data),
             settings: settings.clone(),
             store,
             batch,
             watched,
-            streams: runs::RunSubscriptions::default(),
+            streams: runs::RunSubscriptions::listen(&world.bus),
+            folds: runs::KnownFolds::default(),
+            told: runner::ToldFlags::default(),
             cpu: world.cpu.clone(),
             presence: world.presence.clone(),
             bus: world.bus.clone(),
@@ -167,6 +174,11 @@ impl RunService {
         RunAccess::of(caller, &self.settings)
     }
 
+    /// Since when every lease could be renewed.
+    fn started_at(&self) -> i64 {
+        self.started_at.load(Ordering::Relaxed)
+    }
+
     /// Waits until the change is durable, or refused.
     async fn submit(
         &self,
@@ -176,6 +188,7 @@ impl RunService {
     ) -> Result<RunAnswer, Error> {
         let bytes = operation.bytes();
         let call = RunCall { run_id: run_id.to_owned(), access, operation };
+        call.check_ids()?;
         self.batch.submit(call, bytes).await.map_err(kernel::RpcError::from)?
     }
 

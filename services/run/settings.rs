@@ -25,8 +25,10 @@ pub struct Settings {
     pub waiting_commands: u32,
     /// Bytes of events that are stored per run.
     pub event_bytes: u64,
-    /// How many days a run and its events are stored after it ends.
+    /// How many days a run and its events are stored after it ends, and a session after its storage was removed.
     pub retention_days: u32,
+    /// The maximum number of sessions with storage per tenant.
+    pub sessions: u32,
     /// Bytes that the storage of a session may have. Above it, no runner is started for it.
     pub session_bytes: u64,
     /// After how many milliseconds expired sessions are looked for again.
@@ -96,6 +98,7 @@ impl Default for Settings {
             waiting_commands: 100,
             event_bytes: 1 << 30,
             retention_days: 30,
+            sessions: 10_000,
             session_bytes: 1 << 30,
             session_gc_interval_ms: 300_000,
         }
@@ -130,6 +133,7 @@ impl ServiceSettings for Settings {
             ("active_runs", u64::from(self.active_runs)),
             ("waiting_commands", u64::from(self.waiting_commands)),
             ("event_bytes", self.event_bytes),
+            ("sessions", u64::from(self.sessions)),
             ("session_gc_interval_ms", self.session_gc_interval_ms),
         ] {
             anyhow::ensure!(value > 0, "run.{name}: must be at least 1");

@@ -4,7 +4,7 @@ use crate::RunService;
 use crate::error::Error;
 use crate::ids::event_id;
 use crate::model::fixed::RunFixed;
-use crate::model::run::{ApprovalRow, JOB_START_MS, JobRow, LeaseState, RunRow};
+use crate::model::run::{ApprovalRow, JobRow, LeaseState, RunRow};
 use crate::redact::redact_json;
 use crate::store::{CommandRead, PagedEvent, PagedEvents, RunFacts};
 use kernel::{RpcError, iso_ms};
@@ -17,7 +17,7 @@ use serde::de::IntoDeserializer as _;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde_json::value::RawValue;
 
-/// What a question says of itself.
+/// What a question says of itself. What may be absent may be `null`.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct AskedQuestion {
@@ -25,8 +25,7 @@ struct AskedQuestion {
     message: Option<String>,
     call_id: Option<String>,
     response_schema: Option<Box<RawValue>>,
-    options: Vec<String>,
-    expires_at: Option<String>,
+    options: Option<Vec<String>>,
 }
 
 impl RunService {
@@ -68,26 +67,6 @@ impl RunService {
         })
     }
 
-    pub(crate) fn approval_shown(&self, row: ApprovalRow, timeout_ms: i64) -> Result<RunApproval, Error> {
-        let question: AskedQuestion = serde_json::from_str(row.question.get()).map_err(RpcError::internal)?;
-        let expires_at = question.expires_at.unwrap_or_else(|| iso_ms(row.created_at + timeout_ms));
-        Ok(RunApproval {
-            approval_id: row.id,
-            run_id: row.run_id,
-            command_id: Some(row.command_id),
-            reason: question.reason,
-            message: question.message,
-            call_id: question.call_id,
-            response_schema: question.response_schema,
-            options: question.options,
-            decision: row.decision,
-            payload: row.answer,
-            by: row.answered_by,
-            created_at: iso_ms(row.created_at),
-            expires_at: Some(expires_at),
-        })
-    }
-
     pub(crate) fn job_shown(&self, job: &JobRow, run: &RunRow) -> RunnerJob {
         let (base, command) = (format!("/api/v1/runs/{}", job.run_id), &job.command_id);
         RunnerJob {
@@ -119,22 +98,39 @@ impl RunService {
 
     /// What can be known of a runner that somebody else has started.
     fn phase_of(&self, job: &JobRow, run: &RunRow) -> RunnerJobPhase {
-        let now = self.clock.now_ms();
+        let active = job.is_active(&run.lease, self.clock.now_ms(), self.started_at());
         match (job.ended_at, &job.runner) {
             (Some(_), Some(_)) if !job.failed => RunnerJobPhase::Succeeded,
             (Some(_), _) => RunnerJobPhase::Failed,
-            (None, None) if job.created_at + JOB_START_MS > now => RunnerJobPhase::Creating,
+            (None, None) if active => RunnerJobPhase::Creating,
             (None, None) => RunnerJobPhase::Failed,
-            (None, Some(_)) => {
-                let owns = run.lease.attempt.as_deref() == Some(job.attempt.as_str());
-                let live = owns && run.lease.is_live(now, self.started_at);
-                if live || run.lease.runner.is_none() {
-                    RunnerJobPhase::Running
-                } else {
-                    RunnerJobPhase::Unknown
-                }
-            }
+            (None, Some(_)) if active => RunnerJobPhase::Running,
+            (None, Some(_)) => RunnerJobPhase::Unknown,
         }
+    }
+}
+
+/// A question with its answer, if it has one. One that cannot be read is shown without its words, so that it can be answered and does not
+/// hide the others.
+pub(crate) fn approval_shown(row: ApprovalRow) -> RunApproval {
+    let question: AskedQuestion = serde_json::from_str(row.question.get()).unwrap_or_else(|error| {
+        tracing::warn!("a question of {} cannot be read: {error}", row.run_id);
+        AskedQuestion::default()
+    });
+    RunApproval {
+        approval_id: row.id,
+        run_id: row.run_id,
+        command_id: Some(row.command_id),
+        reason: question.reason,
+        message: question.message,
+        call_id: question.call_id,
+        response_schema: question.response_schema,
+        options: question.options.unwrap_or_default(),
+        decision: row.decision,
+        payload: row.answer,
+        by: row.answered_by,
+        created_at: iso_ms(row.created_at),
+        expires_at: Some(iso_ms(row.expires_at)),
     }
 }
 

@@ -28,7 +28,8 @@ pub(crate) struct Watched {
 pub(crate) struct RunWatch {
     run: String,
     waiting: Waiting,
-    told: watch::Receiver<u64>,
+    /// Taken only when this is dropped.
+    told: Option<watch::Receiver<u64>>,
 }
 
 impl Watched {
@@ -54,7 +55,7 @@ impl Watched {
     pub fn watch(&self, run: &str) -> RunWatch {
         let mut waiting = self.waiting.lock();
         let sender = waiting.entry(run.to_owned()).or_insert_with(|| watch::channel(0).0);
-        RunWatch { run: run.to_owned(), told: sender.subscribe(), waiting: self.waiting.clone() }
+        RunWatch { run: run.to_owned(), told: Some(sender.subscribe()), waiting: self.waiting.clone() }
     }
 
     /// How many runs are waited for.
@@ -67,15 +68,17 @@ impl Watched {
 impl RunWatch {
     /// Until the run has changed since this was called last, or it is time to look again anyway, at most so long.
     pub async fn changed(&mut self, most: Duration) {
-        let _ = timeout(most.min(LOOK_AGAIN), self.told.changed()).await;
+        let Some(told) = &mut self.told else { return };
+        let _ = timeout(most.min(LOOK_AGAIN), told.changed()).await;
     }
 }
 
 impl Drop for RunWatch {
     fn drop(&mut self) {
         let mut waiting = self.waiting.lock();
-        // This receiver still counts.
-        if waiting.get(&self.run).is_some_and(|sender| sender.receiver_count() <= 1) {
+        // Under the lock: of two that are dropped at once, the second sees that it was the last.
+        self.told = None;
+        if waiting.get(&self.run).is_some_and(|sender| sender.receiver_count() == 0) {
             waiting.remove(&self.run);
         }
     }
@@ -85,15 +88,19 @@ impl Drop for RunWatch {
 mod tests {
     use super::*;
 
+    fn has_changed(watch: &RunWatch) -> bool {
+        watch.told.as_ref().unwrap().has_changed().unwrap()
+    }
+
     #[tokio::test]
     async fn a_change_between_two_looks_is_not_missed_and_nobody_is_remembered() {
         let bus = Bus::local();
         let watched = Watched::listen(&bus);
         let (mut one, other) = (watched.watch("run_1"), watched.watch("run_1"));
         watched.tell(&RunsChanged { runs: vec!["run_1".to_owned(), "run_2".to_owned()] });
-        assert!(one.told.has_changed().unwrap(), "told before it looked");
+        assert!(has_changed(&one), "told before it looked");
         one.changed(Duration::from_secs(60)).await;
-        assert!(!one.told.has_changed().unwrap());
+        assert!(!has_changed(&one));
         // Nothing comes any more, and it looks again all the same.
         one.changed(Duration::from_millis(1)).await;
         drop(one);

@@ -9,9 +9,10 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::TaskTracker;
 
-use crate::support::agent::{aid, public_key, random_hex, text};
+use crate::support::agent::{aid, public_key, text};
 use crate::support::blocker::Blocker;
-use crate::support::{TestServer, on_sqlite, printed, setting, split, until, within};
+use crate::support::database::TestDatabase;
+use crate::support::{TestServer, on_sqlite, split, until, within};
 
 fn creation(name: &str) -> Value {
     json!({ "aid": aid(name), "public_key": public_key(&Key::generate(Curve::P256)), "curve": "P-256" })
@@ -135,45 +136,6 @@ async fn a_call_that_takes_too_long_is_given_up_and_can_be_made_again() {
         text(&again["cert"]),
         "once, whichever try it was"
     );
-}
-
-/// A PostgreSQL database of the test's own, which can be closed without disturbing others.
-struct TestDatabase {
-    url: String,
-    name: String,
-}
-
-impl TestDatabase {
-    fn new() -> TestDatabase {
-        let url = setting("AUND_TEST_POSTGRES_URL").expect("AUND_TEST_POSTGRES_URL says where PostgreSQL is");
-        let database = TestDatabase { url, name: format!("t{}", random_hex(8)) };
-        database.run(&format!("CREATE DATABASE {}", database.name));
-        database
-    }
-
-    fn store(&self) -> String {
-        let (server, _) = self.url.rsplit_once('/').expect("a URL names a database");
-        format!("{server}/{}", self.name)
-    }
-
-    /// Ends all connections and refuses new ones.
-    fn close(&self) {
-        self.run(&format!("ALTER DATABASE {} WITH ALLOW_CONNECTIONS false", self.name));
-        self.run(&format!(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'",
-            self.name
-        ));
-    }
-
-    fn open(&self) {
-        self.run(&format!("ALTER DATABASE {} WITH ALLOW_CONNECTIONS true", self.name));
-    }
-
-    fn run(&self, sql: &str) {
-        let output = Command::new("psql").args(["--no-psqlrc", "--quiet", &self.url, "-c", sql]).output();
-        let output = output.expect("psql is there");
-        assert!(output.status.success(), "{}", printed(&output.stderr));
-    }
 }
 
 #[tokio::test]

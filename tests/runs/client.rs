@@ -336,19 +336,26 @@ impl TestEventStream {
         self.body.headers().get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The next event; nothing when the stream has ended.
+    /// The next event; nothing when the stream has ended, which it does in order.
     pub async fn next(&mut self) -> Option<StreamedEvent> {
+        self.try_next().await.expect("the stream ends in order")
+    }
+
+    /// The next event; nothing when the stream has ended, and a failure when it was cut off.
+    pub async fn try_next(&mut self) -> Result<Option<StreamedEvent>, hyper::Error> {
         loop {
             while let Some(end) = self.unread.windows(2).position(|two| two == b"\n\n") {
                 let frame: Vec<u8> = self.unread.drain(..end + 2).collect();
                 let frame = String::from_utf8(frame).expect("an event is text");
                 // A comment keeps the connection.
                 if !frame.starts_with(':') {
-                    return Some(StreamedEvent::parse(&frame));
+                    return Ok(Some(StreamedEvent::parse(&frame)));
                 }
             }
-            let frame = within("an event", self.body.body_mut().frame()).await?;
-            let data = frame.expect("the stream ends in order").into_data().expect("it has no trailers");
+            let Some(frame) = within("an event", self.body.body_mut().frame()).await else {
+                return Ok(None);
+            };
+            let data = frame?.into_data().expect("it has no trailers");
             self.unread.extend_from_slice(&data);
         }
     }

@@ -315,7 +315,7 @@ async fn a_cancel_is_idempotent_and_converges() {
     assert_eq!(runner.poll().await["cancelRequested"], false);
 
     // Worked on by a runner that is gone: as soon as nobody has the lease.
-    let (run, command, mut runner) = back_end.working().await;
+    let (run, command, runner) = back_end.working().await;
     let renewed = runner.try_lease(json!({ "leaseMs": 5000 })).await;
     assert_eq!(renewed.status, 200, "{}", renewed.body);
     back_end.api.ok("POST", &format!("/runs/{run}/cancel"), &json!({}), 200).await;
@@ -327,7 +327,6 @@ async fn a_cancel_is_idempotent_and_converges() {
     let events = back_end.api.events(&run).await;
     assert_contiguous(&events);
     assert_eq!(types(&events), ["terminal_status", "terminal_status"]);
-    runner.epoch += 0;
     assert_eq!(runner.try_lease(json!({})).await.failure_kind(), "cancelled", "it hears why");
 }
 
@@ -598,52 +597,89 @@ async fn profiles_show_that_a_credential_is_there_and_never_which() {
 }
 
 #[tokio::test]
-async fn a_question_waits_for_its_answer_and_the_first_one_counts() {
+async fn cancelling_what_has_ended_otherwise_changes_nothing() {
+    let manager = TestManager::shared().await;
+    let back_end = manager.back_end().await;
+    for status in ["completed", "failed", "blocked"] {
+        let (run, command, runner) = back_end.working().await;
+        runner.report(&command, status).await;
+        let before = back_end.read_command(&run, &command).await;
+        let path = format!("/commands/{command}/cancel");
+        assert_eq!(back_end.api.ok("POST", &path, &json!({}), 200).await, before, "its present state");
+        assert_eq!(runner.try_report_run(json!({ "status": status })).await.status, 200);
+        let (ended, events) = (back_end.read(&run).await, back_end.api.events(&run).await);
+        assert_eq!(ended["status"], status);
+        let path = format!("/runs/{run}/cancel");
+        assert_eq!(back_end.api.ok("POST", &path, &json!({ "reason": "late" }), 200).await, ended);
+        assert!(ended["cancelRequestedAt"].is_null(), "{ended}");
+        assert_eq!(back_end.api.events(&run).await, events);
+    }
+}
+
+#[tokio::test]
+async fn every_end_of_a_command_or_of_its_run_is_news_of_the_session() {
+    let manager = TestManager::shared().await;
+    let back_end = manager.back_end().await;
+    let session = back_end.session().await;
+    let run = back_end.run_of(&session).await;
+    let (first, second) = (back_end.turn(&run, "x").await, back_end.turn(&run, "y").await);
+    let mut runner = back_end.runner(&run, &first).await;
+    runner.claim().await;
+    let path = format!("/sessions/{session}");
+    let state = async || {
+        let read = back_end.api.get(&path).await;
+        (text(&read["executionState"]), number(&read["version"]), read["activeCommandId"].clone())
+    };
+    let (_, version, _) = state().await;
+    runner.acknowledge(&first).await;
+    runner.report(&first, "completed").await;
+    assert_eq!(state().await, ("running".to_owned(), version + 1, json!(second)), "another one waits");
+    runner.acknowledge(&second).await;
+    runner.report(&second, "failed").await;
+    assert_eq!(state().await, ("terminal".to_owned(), version + 2, json!(null)));
+    assert_eq!(runner.try_report_run(json!({ "status": "completed" })).await.status, 200);
+    assert_eq!(state().await, ("terminal".to_owned(), version + 3, json!(null)), "the run has ended, too");
+
+    // What its status shows of the last run is what the result shows.
+    let (shown, result) =
+        (back_end.api.get(&path).await, back_end.api.get(&format!("/runs/{run}/result")).await);
+    for member in ["phase", "active", "lastSeq"] {
+        assert_eq!(shown["liveness"][member], result["liveness"][member], "{member}: {shown}");
+    }
+    assert_eq!(shown["liveness"]["phase"], "terminal");
+}
+
+#[tokio::test]
+async fn a_runner_reads_what_belongs_to_its_run() {
     let manager = TestManager::shared().await;
     let back_end = manager.back_end().await;
     let (run, command, runner) = back_end.working().await;
-    let question =
-        json!({ "approvalId": "a-1", "reason": "may I?", "options": ["accept", "decline", "later"] });
-    let ask = json!([{ "clientEventId": "q", "type": "approval_request", "commandId": command, "payload": question }]);
-    runner.append(ask).await;
-    let path = format!("/runs/{run}/approvals");
-    let open = back_end.api.get(&path).await;
-    assert_eq!(
-        (&open["approvals"][0]["approvalId"], &open["approvals"][0]["decision"]),
-        (&json!("a-1"), &json!(null))
-    );
-    let result = back_end.result(&run, &command).await;
-    assert_eq!(
-        (&result["status"], &result["liveness"]["phase"]),
-        (&json!("running"), &json!("waiting-approval")),
-        "a question keeps its command running"
-    );
-    let one = format!("{path}/a-1");
-    back_end.api.refused("POST", &one, &json!({ "decision": "maybe" }), (400, "schema-invalid")).await;
-    back_end
-        .api
-        .refused("POST", &format!("{path}/a-2"), &json!({ "decision": "accept" }), (404, "not-found"))
-        .await;
-    let answered =
-        back_end.api.ok("POST", &one, &json!({ "decision": "later", "payload": { "n": 1 } }), 200).await;
-    assert_eq!(
-        (&answered["decision"], &answered["by"]),
-        (&json!("later"), &json!(format!("tenant {}", back_end.tenant)))
-    );
-    assert_eq!(
-        back_end.api.ok("POST", &one, &json!({ "decision": "later" }), 200).await["payload"],
-        json!({ "n": 1 })
-    );
-    let other = back_end.api.call("POST", &one, &json!({ "decision": "accept" })).await;
-    assert_eq!(other.status, 409, "{}", other.body);
-    for told in [runner.heartbeat().await, runner.poll().await] {
-        assert_eq!(
-            (&told["approvals"][0]["approvalId"], &told["approvals"][0]["decision"]),
-            (&json!("a-1"), &json!("later"))
-        );
+    runner.append(json!([replied(&command, "a", "the reply")])).await;
+    assert_eq!(runner.api.events(&run).await, back_end.api.events(&run).await);
+    let path = format!("/runs/{run}/commands/{command}");
+    assert_eq!(runner.api.get(&path).await, back_end.api.get(&path).await);
+    let result = runner.api.get(&format!("{path}/result")).await;
+    assert_eq!((&result["reply"], &result["commandId"]), (&json!("the reply"), &json!(command)));
+    runner.report(&command, "completed").await;
+    let mut stream = runner.api.watch(&format!("/runs/{run}/events"), &[]).await;
+    assert_eq!((stream.status, stream.next().await.expect("an event").id), (200, "1".to_owned()));
+}
+
+#[tokio::test]
+async fn an_administrator_acts_for_every_listed_tenant() {
+    let manager = TestManager::shared().await;
+    let (admin, one, other) = (manager.admin().await, manager.back_end().await, manager.back_end().await);
+    for back_end in [&one, &other] {
+        let run = text(&admin.ok("POST", "/runs", &back_end.new_run(), 201).await["runId"]);
+        assert_eq!(admin.get(&format!("/runs/{run}")).await, back_end.read(&run).await);
+        let listed = admin.get(&format!("/runs?tenantId={}&limit=200", back_end.tenant)).await;
+        let listed = listed["runs"].as_array().expect("runs");
+        assert!(listed.iter().any(|one| one["runId"] == json!(run)), "{listed:?}");
+        assert!(listed.iter().all(|one| one["tenantId"] == json!(back_end.tenant)), "{listed:?}");
+        let ended = admin.ok("POST", &format!("/runs/{run}/cancel"), &json!({}), 200).await;
+        assert_eq!(back_end.read(&run).await, ended);
     }
-    let resolved = json!({ "approvalId": "a-1", "decision": "later" });
-    runner.append(json!([{ "clientEventId": "r", "type": "approval_resolved", "commandId": command, "payload": resolved }])).await;
-    assert_eq!(runner.poll().await["approvals"], json!([]), "it has heard it");
-    assert_eq!(back_end.result(&run, &command).await["liveness"]["phase"], "waiting-model");
+    let mut of_nobody = one.new_run();
+    of_nobody["tenantId"] = json!("nobody");
+    admin.refused("POST", "/runs", &of_nobody, (403, "tenant-policy-denied")).await;
 }

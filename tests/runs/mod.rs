@@ -16,17 +16,20 @@
 //! | 409 `idempotency-conflict`, `session-busy`, `job-already-active` | the decision | `seed`, `contract`, `refusals` |
 //! | 409 `schema-invalid`, or the failure of what has ended | the decision: transitions that the state does not allow | `refusals` |
 //! | 409 `session-store-evicted` | the decision, when a runner job is asked for | `contract`, `races` |
-//! | 429 `rate-limited` | gateway: calls per second; service: commands that wait, runs that are active | the service's own tests |
-//! | 503 `infra-failed` | gateway: no process of the service answers | `kill` |
+//! | 429 `rate-limited` | gateway: calls per second; service: commands that wait, runs that are active, bytes | `limits` of the service's own tests, `questions` |
+//! | 503 `infra-failed` | service: a launcher that it does not have | `refusals` |
+//! | 503, 504 `infra-failed` | gateway: no process of the service answers; service: its store does not, or not in time | `store_down` |
 
 mod client;
 mod contract;
 mod kill;
 mod model;
+mod questions;
 mod races;
 mod redaction;
 mod refusals;
 mod result;
 mod seed;
+mod store_down;
 mod streams;
 mod watching;

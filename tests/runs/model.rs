@@ -245,7 +245,6 @@ impl RunModel {
         }
         if !(mine && self.is_leased()) {
             self.epoch += 1;
-            self.refused.clear();
         }
         (self.owner, self.released) = (Some(runner), false);
         self.known_epochs[runner] = self.epoch;
@@ -262,7 +261,6 @@ impl RunModel {
         let free = !self.commands.iter().any(CommandModel::is_open);
         if free {
             self.released = true;
-            self.refused.clear();
         }
         Ok(free)
     }

@@ -19,14 +19,16 @@ async fn claimed_by_one_of_two(times: usize) {
     let mut runners = [one, other];
     let (mut epoch, mut won_by) = (0, [0, 0]);
     for round in 0..times {
-        let [one, other] = &runners;
+        // Each of them is the first to ask every other time.
+        let [one, other] = [&runners[round % 2], &runners[1 - round % 2]];
         let (first, second) = tokio::join!(one.try_claim(600_000), other.try_claim(600_000));
-        let winner = usize::from(second.status == 200);
-        let (won, lost) = if winner == 0 { (first, second) } else { (second, first) };
+        let (won, lost) = if second.status == 200 { (second, first) } else { (first, second) };
         assert_eq!((won.status, lost.status), (200, 409), "round {round}: {} {}", won.body, lost.body);
         epoch += 1;
         let lease = &won.body["data"]["lease"];
-        assert_eq!((number(&lease["epoch"]), &lease["runnerId"]), (epoch, &json!(runners[winner].id)));
+        assert_eq!(number(&lease["epoch"]), epoch);
+        let winner = usize::from(lease["runnerId"] == json!(runners[1].id));
+        assert_eq!(lease["runnerId"], json!(runners[winner].id));
         assert_eq!(won.body["data"]["recovered"], false, "it was given back");
         assert_eq!(lost.failure_kind(), "runner-lease-conflict");
         let details = &lost.body["details"];
@@ -38,12 +40,12 @@ async fn claimed_by_one_of_two(times: usize) {
         runners[winner].epoch = epoch;
         assert_eq!(runners[winner].release().await["released"], true, "round {round}");
     }
-    assert!(won_by[0] + won_by[1] == times, "{won_by:?}");
+    assert!(won_by.iter().all(|won| *won > 0), "both ask at once, so each gets it now and then: {won_by:?}");
     assert!(back_end.read(&run).await["lease"].is_null());
     let events = back_end.api.events(&run).await;
     assert_contiguous(&events);
     let waiting = events.iter().filter(|event| event["payload"]["phase"] == "claim-waiting").count();
-    assert_eq!((waiting, events.len()), (times, times + 1), "one refusal each time, and the cancel");
+    assert_eq!((waiting, events.len()), (2, 3), "the first refusal of each, and the cancel");
 }
 
 #[tokio::test]

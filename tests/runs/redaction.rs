@@ -22,7 +22,8 @@ fn secrets(at: usize) -> Vec<KnownSecret> {
     let form = |written: String, hidden: &str| KnownSecret { written, hidden: hidden.to_owned() };
     vec![
         form(format!("https://user:{value}@example.com/x"), &value),
-        form(format!("postgres://aund:{value}@db:5432/run"), &value),
+        form(format!("postgres://aund:${value}@db:5432/run"), &value),
+        form(format!("{{\"url\":\"https:\\/\\/user:{{it's{value}@example.com\"}}"), &value),
         form(format!("Bearer {long}"), &long),
         form(format!("sk-{long}"), &long),
         form(format!("hsk_{long}"), &long),
@@ -31,6 +32,7 @@ fn secrets(at: usize) -> Vec<KnownSecret> {
         form(format!("arr_{long}"), &long),
         form(format!("eyJhbGciOi{value}.eyJzdWIiOi{value}.c2lnbmF0{value}"), &value),
         form(format!("-----BEGIN PRIVATE KEY-----\nMIG{value}\n-----END PRIVATE KEY-----"), &value),
+        form(format!("-----BEGIN PRIVATE KEY-----\nMIG{long}\nMIG{long}"), &long),
     ]
 }
 
@@ -134,12 +136,22 @@ async fn working(back_end: &TestBackEnd) -> (String, String, TestRunner) {
     back_end.working().await
 }
 
+/// The same with a run of a session.
+async fn working_in(back_end: &TestBackEnd, session: &str) -> (String, String, TestRunner) {
+    let run = back_end.run_of(session).await;
+    let command = back_end.turn(&run, "hello").await;
+    let mut runner = back_end.runner(&run, &command).await;
+    runner.claim().await;
+    runner.acknowledge(&command).await;
+    (run, command, runner)
+}
+
 #[tokio::test]
 async fn no_known_secret_is_in_an_answer_a_row_or_the_log() {
     let manager = TestManager::of(TestServer::with(&SETTINGS).await);
     let (back_end, admin) = (manager.back_end().await, manager.admin().await);
     let session = back_end.session().await;
-    let (run, command, runner) = working(&back_end).await;
+    let (run, command, runner) = working_in(&back_end, &session).await;
     let mut sent = SecretsSent::default();
 
     let mut new_run = back_end.new_run();
@@ -278,6 +290,19 @@ async fn no_known_secret_is_in_an_answer_a_row_or_the_log() {
     let reason = json!({ "reason": "x" });
     sent.everywhere(&back_end.api, "POST", &format!("/commands/{second}/cancel"), &reason, &[]).await;
     sent.everywhere(&back_end.api, "POST", &format!("/runs/{other}/cancel"), &reason, &[]).await;
+    // What a runner leaves for the thread of its session is given to the next one.
+    for secret in sent.next() {
+        let turn = back_end.turn(&run, "x").await;
+        runner.acknowledge(&turn).await;
+        let state = json!({ "threadId": secret.written, "deep": [{ "token": "x" }] });
+        let body = runner.signed(json!({ "status": "completed", "sessionRef": state }));
+        let path = format!("/commands/{turn}/status");
+        sent.send(&runner.api, "PATCH", &path, &body, ("the state of a session", &secret)).await;
+        let claimed = runner.api.call("POST", &format!("/runs/{run}/claim"), &claim).await;
+        let given = &claimed.body["data"]["sessionState"];
+        assert_eq!(given["deep"], json!([{ "token": "[redacted]" }]), "{}", claimed.body);
+        assert!(!claimed.body.to_string().contains(&secret.hidden), "{}", claimed.body);
+    }
     for (path, names) in
         [(format!("/commands/{command}/status"), true), (format!("/runs/{run}/status"), false)]
     {
@@ -350,6 +375,9 @@ async fn ordinary_text_passes_as_it_is() {
         "fn main() {\n\tprintln!(\"{}\", 1 << 3); // ünïcödé 中文 🎉\n}",
         "eyJ is how a token begins; a.b.c is none",
         "-----BEGIN and never END",
+        "s.replace(\"-----BEGIN PUBLIC KEY-----\", \"\").replace(\"-----END PUBLIC KEY-----\", \"\")",
+        "Acme,https://acme.com,info@acme.com\nBeta;https://beta.io:8443;hello@beta.io",
+        "postgres://app:${DB_PASSWORD}@db/app and -H \"Authorization: Bearer $TOKEN\"",
         "postgres://localhost:5432/run?sslmode=disable",
         "",
     ];
@@ -371,4 +399,28 @@ async fn ordinary_text_passes_as_it_is() {
         .ok("POST", &format!("/runs/{run}/commands"), &json!({ "type": "turn", "payload": turn }), 201)
         .await;
     assert_eq!(made["payload"], turn);
+}
+
+#[tokio::test]
+async fn a_secret_that_is_the_name_of_a_member_is_shown_nowhere() {
+    let manager = TestManager::shared().await;
+    let back_end = manager.back_end().await;
+    let (run, command, runner) = working(&back_end).await;
+    let names = ["sk-V1q7Zx9aaaaaaaaaaaaaaaaaaa", "sk-V2q7Zx9aaaaaaaaaaaaaaaaaaa"];
+    let mut payload = json!({ "text": "x".repeat(70_000) });
+    for (n, name) in names.into_iter().enumerate() {
+        payload[name] = json!(n);
+    }
+    let event = json!({ "clientEventId": "n", "type": "assistant_message", "commandId": command, "payload": payload });
+    runner.append(json!([event])).await;
+    let stored = &back_end.api.events(&run).await[0]["payload"];
+    assert_eq!((&stored["[redacted]"], &stored["[redacted 2]"]), (&json!(0), &json!(1)), "no member is lost");
+    assert_eq!(stored["textTruncated"], true);
+
+    // No answer repeats a name that is there twice.
+    let twice = format!("{{\"{0}\":1,\"{0}\":2}}", names[0]);
+    let answer = back_end.api.send("POST", "/runs", &[], twice).await;
+    assert_eq!((answer.status, answer.failure_kind()), (400, "schema-invalid"), "{}", answer.body);
+    assert!(!answer.body.to_string().contains("q7Zx9"), "{}", answer.body);
+    assert!(answer.message().contains("a key twice in one object at line 1 column"), "{}", answer.body);
 }

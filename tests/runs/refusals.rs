@@ -27,6 +27,8 @@ struct RunFixture {
 }
 
 const APPROVAL: &str = "ask-1";
+/// What is not measured.
+const SAID_OF_STORAGE: [&str; 4] = ["storageKind", "storage_kind", "storageEvictedAt", "storage_evicted_at"];
 
 impl RunFixture {
     async fn new(back_end: TestBackEnd) -> RunFixture {
@@ -94,12 +96,17 @@ impl RunFixture {
             self.back_end.read_command(run, &self.command).await,
             api.get(&format!("/runs/{run}/approvals")).await,
             api.get(&format!("/runs/{run}/runner-jobs")).await,
-            api.get(&format!("/sessions/{}/storage", self.session)).await,
         ];
-        // How long ago something was is another number every time.
-        let mut session = api.get(&format!("/sessions/{}", self.session)).await;
-        session.as_object_mut().expect("an object").retain(|name, _| name != "liveness");
-        all.push(session);
+        for path in ["", "/storage"] {
+            let mut read = api.get(&format!("/sessions/{}{path}", self.session)).await;
+            // How long ago something was is another number every time, and storage is measured beside the answer to a runner.
+            let measured =
+                |name: &str| name.to_lowercase().starts_with("storage") && !SAID_OF_STORAGE.contains(&name);
+            let aged = ["liveness", "supervisor"];
+            let stays = |name: &str| !aged.contains(&name) && !measured(name);
+            read.as_object_mut().expect("an object").retain(|name, _| stays(name));
+            all.push(read);
+        }
         all.extend(api.events(run).await);
         all
     }
@@ -284,6 +291,23 @@ async fn a_token_opens_what_is_for_its_kind() {
         let body = json!({ "backendProfile": PROFILE, "placement": "host-process", member: value });
         other.runner.api.refused("POST", "/runners/register", &body, (403, "forbidden")).await;
     }
+    // It is not told either what there is of others: what does not exist at all is refused the same.
+    let runner = &owned.runner;
+    let unknown = |prefix: &str| format!("{prefix}_{}", random_hex(16));
+    let sized = runner.signed(json!({ "sizeBytes": 1, "filesCount": 1 }));
+    for (verb, path, body) in [
+        ("GET", format!("/runs/{}", unknown("run")), json!(null)),
+        ("GET", format!("/runs/{}/events", unknown("run")), json!(null)),
+        ("POST", format!("/commands/{}/ack", unknown("cmd")), runner.signed(json!({}))),
+        (
+            "PATCH",
+            format!("/commands/{}/status", unknown("cmd")),
+            runner.signed(json!({ "status": "completed" })),
+        ),
+        ("POST", format!("/sessions/{}/storage/refresh", unknown("sess")), sized),
+    ] {
+        runner.api.refused(verb, &path, &body, (403, "forbidden")).await;
+    }
     // A runner of the same run has to be of the attempt that it says.
     let body = json!({ "runnerId": owned.runner.id, "attemptId": other.runner.attempt });
     let claim = format!("/runs/{}/claim", owned.run);
@@ -353,6 +377,21 @@ async fn the_first_missing_member_is_named() {
     assert_eq!(owned.stored().await, before);
 }
 
+/// A value that a member cannot have, by its schema.
+fn malformed(schema: &Value) -> Option<Value> {
+    let kind = match &schema["type"] {
+        Value::Array(kinds) => kinds.iter().find(|kind| **kind != "null").cloned().unwrap_or_default(),
+        kind => kind.clone(),
+    };
+    match kind.as_str() {
+        Some("string" | "object") => Some(json!(7)),
+        Some("integer" | "boolean" | "array") => Some(json!("seven")),
+        // A reference is to a text; a list of words may have any of them.
+        _ if schema.get("$ref").is_some() || schema.get("enum").is_some() => Some(json!(7)),
+        _ => None,
+    }
+}
+
 #[tokio::test]
 async fn a_member_of_another_type_is_named() {
     let manager = TestManager::shared().await;
@@ -372,19 +411,7 @@ async fn a_member_of_another_type_is_named() {
             if request.path.contains(&shown(&json!(name))) || route.path.contains(&format!("{{{name}}}")) {
                 continue;
             }
-            let kind = match &schema["type"] {
-                Value::Array(kinds) => {
-                    kinds.iter().find(|kind| **kind != "null").cloned().unwrap_or_default()
-                }
-                kind => kind.clone(),
-            };
-            let wrong = match kind.as_str() {
-                Some("string" | "object") => json!(7),
-                Some("integer" | "boolean" | "array") => json!("seven"),
-                // A reference is to a text; a list of words may have any of them.
-                _ if schema.get("$ref").is_some() || schema.get("enum").is_some() => json!(7),
-                _ => continue,
-            };
+            let Some(wrong) = malformed(&schema) else { continue };
             let refused = request.with(&name, wrong.clone()).send(api).await;
             assert_eq!(
                 (refused.status, refused.failure_kind()),
@@ -408,6 +435,112 @@ async fn a_member_of_another_type_is_named() {
     }
     assert!(tried > 40, "{tried}");
     assert_eq!(owned.stored().await, before);
+}
+
+#[tokio::test]
+async fn of_two_members_that_are_wrong_the_earlier_one_is_named() {
+    let manager = TestManager::shared().await;
+    let owned = RunFixture::new(manager.back_end().await).await;
+    let admin = manager.admin().await;
+    let before = owned.stored().await;
+    let mut tried = 0;
+    for (method, route) in routes().filter(|(_, route)| route.body == HttpRouteBody::Params) {
+        let api = match route.access.tokens {
+            ["admin"] => &admin,
+            tokens if tokens.contains(&"tenant") => &owned.back_end.api,
+            _ => &owned.runner.api,
+        };
+        let good = owned.request(method, route);
+        let schemas = &method.doc()["params"]["properties"];
+        let names = required(method).into_iter().filter(|name| good.members.contains_key(name));
+        let wrong: Vec<(String, Value)> =
+            names.filter_map(|name| Some((name.clone(), malformed(&schemas[name.as_str()])?))).collect();
+        for (at, (first, wrong_first)) in wrong.iter().enumerate() {
+            for (second, wrong_second) in &wrong[at + 1..] {
+                let both = good.with(first, wrong_first.clone()).with(second, wrong_second.clone());
+                let refused = both.send(api).await;
+                let shown = format!("{} {first} {second}: {}", method.name, refused.body);
+                assert_eq!((refused.status, refused.failure_kind()), (400, "schema-invalid"), "{shown}");
+                assert!(refused.message().starts_with(&format!("{first} ")), "{shown}");
+                // What is missing comes before what is wrong, wherever it stands.
+                let one = good.with(first, wrong_first.clone()).without(&[second.as_str()]);
+                let refused = one.send(api).await;
+                assert_eq!(
+                    (refused.status, refused.message()),
+                    (400, format!("{second} is required").as_str()),
+                    "{} {first} {second}: {}",
+                    method.name,
+                    refused.body
+                );
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 25, "{tried}");
+    assert_eq!(owned.stored().await, before);
+}
+
+#[tokio::test]
+async fn words_and_ids_that_nobody_knows_are_refused() {
+    let manager = TestManager::shared().await;
+    let owned = RunFixture::new(manager.back_end().await).await;
+    let (other_run, other_command, _other) = owned.back_end.working().await;
+    let before = owned.stored().await;
+    let (back_end, runner) = (&owned.back_end.api, &owned.runner);
+    let path = |rest: &str| format!("/runs/{}{rest}", owned.run);
+    let command = |rest: &str| format!("/commands/{}{rest}", owned.command);
+    let job = |launcher: &str| json!({ "commandId": owned.command, "launcher": launcher });
+    let invalid = (400, "schema-invalid");
+    for (api, verb, path, body, expected) in [
+        (
+            back_end,
+            "POST",
+            path("/commands"),
+            json!({ "type": "dance", "payload": { "prompt": "x" } }),
+            invalid,
+        ),
+        (back_end, "POST", path("/runner-jobs"), job("rocket"), invalid),
+        (back_end, "POST", path("/runner-jobs"), job("kubernetes"), (503, "infra-failed")),
+        (
+            &runner.api,
+            "POST",
+            "/runners/register".to_owned(),
+            json!({ "backendProfile": PROFILE, "placement": "moon" }),
+            invalid,
+        ),
+        (&runner.api, "PATCH", command("/status"), runner.signed(json!({ "status": "done" })), invalid),
+        (&runner.api, "PATCH", command("/status"), runner.signed(json!({ "status": "pending" })), invalid),
+        (&runner.api, "PATCH", path("/status"), runner.signed(json!({ "status": "claimed" })), invalid),
+        (
+            &runner.api,
+            "PATCH",
+            path("/status"),
+            runner.signed(json!({ "status": "failed", "failureKind": "bad-luck" })),
+            invalid,
+        ),
+        // Of the same tenant, but of another run.
+        (back_end, "GET", path(&format!("/commands/{other_command}")), json!(null), (404, "not-found")),
+        (
+            back_end,
+            "POST",
+            path("/runner-jobs"),
+            json!({ "commandId": other_command, "launcher": "external" }),
+            (404, "not-found"),
+        ),
+        (
+            &runner.api,
+            "POST",
+            format!("/commands/{other_command}/ack"),
+            runner.signed(json!({})),
+            (403, "forbidden"),
+        ),
+    ] {
+        api.refused(verb, &path, &body, expected).await;
+    }
+    let refused = runner.try_append(json!([said(&other_command, "of-other", "x")])).await;
+    assert_eq!((refused.status, refused.failure_kind()), (404, "not-found"), "{}", refused.body);
+    assert_eq!(owned.stored().await, before);
+    assert_eq!(owned.back_end.read_command(&other_run, &other_command).await["state"], "acknowledged");
 }
 
 #[tokio::test]
@@ -670,6 +803,20 @@ async fn of_thirty_two_requests_with_one_key_one_wins() {
 }
 
 #[tokio::test]
+async fn a_key_of_one_tenant_is_none_of_another() {
+    let manager = TestManager::shared().await;
+    let (one, other) = (manager.back_end().await, manager.back_end().await);
+    let key = [("Idempotency-Key", "the-same-key")];
+    let mut ids = BTreeSet::new();
+    for back_end in [&one, &other] {
+        let answer = back_end.api.send("POST", "/runs", &key, back_end.new_run().to_string()).await;
+        assert_eq!(answer.status, 201, "{}", answer.body);
+        ids.insert(text(&answer.body["data"]["runId"]));
+    }
+    assert_eq!(ids.len(), 2);
+}
+
+#[tokio::test]
 async fn whoever_has_not_the_lease_changes_nothing() {
     let manager = TestManager::shared().await;
     let owned = RunFixture::new(manager.back_end().await).await;
@@ -842,11 +989,20 @@ async fn a_body_has_a_size() {
         format!("{before}{}{after}", "x".repeat(most - before.len() - after.len()))
     };
     let path = format!("/runs/{}/commands", owned.run);
-    let (before, after) = (r#"{"type":"turn","payload":{"prompt":""#, r#""}}"#);
+    let (before, after) = (r#"{"type":"turn","payload":{"prompt":"x"},"more":""#, r#""}"#);
     let refused = too_large(&owned.back_end.api, &path, sized((1 << 20) + 1, before, after)).await;
     assert_eq!((refused.status, refused.failure_kind()), (413, "payload-too-large"), "{}", refused.body);
-    let stored = owned.back_end.api.send("POST", &path, &[], sized(1 << 20, before, after)).await;
-    assert_eq!((stored.status, &stored.body["data"]["seq"]), (201, &json!(2)), "one byte less is a command");
+    // One byte less is read. What the server stores of it has a size of its own.
+    let (most, post) =
+        (512 << 10, async |body: String| owned.back_end.api.send("POST", &path, &[], body).await);
+    let stored = post(sized(1 << 20, before, after)).await;
+    assert_eq!((stored.status, &stored.body["data"]["seq"]), (201, &json!(2)), "{}", stored.body);
+    let prompt =
+        |bytes: usize| format!(r#"{{"type":"turn","payload":{}}}"#, sized(bytes, r#"{"prompt":""#, r#""}"#));
+    let refused = post(prompt(most + 1)).await;
+    assert_eq!((refused.status, refused.failure_kind()), (413, "payload-too-large"), "{}", refused.body);
+    let stored = post(prompt(most)).await;
+    assert_eq!((stored.status, &stored.body["data"]["seq"]), (201, &json!(3)), "{}", stored.body);
 
     let path = format!("/runs/{}/events", owned.run);
     let before =

@@ -421,3 +421,41 @@ async fn a_result_of_more_than_a_hundred_thousand_events_says_so() {
     let rest = at.back_end.api.get(&format!("/runs/{}/events?afterSeq=100000", at.run)).await;
     assert_eq!((rest["events"].as_array().map(Vec::len), &rest["lastSeq"]), (Some(1), &json!(100_001)));
 }
+
+#[tokio::test]
+async fn a_reply_without_completion_is_shown_and_completes_nothing() {
+    let manager = TestManager::shared().await;
+    for status in ["failed", "blocked", "cancelled"] {
+        let at = WorkedCommand::new(&manager).await;
+        at.append(&[(
+            "assistant_message",
+            json!({ "text": "done!", "final": true, "replyAuthority": true }),
+        )])
+        .await;
+        let other = at.back_end.turn(&at.run, "other").await;
+        at.runner.acknowledge(&other).await;
+        let failure = json!({ "failureKind": "provider-auth-failed", "message": "of the other one" });
+        at.runner
+            .append(
+                json!([{ "clientEventId": "o", "type": "error", "commandId": other, "payload": failure }]),
+            )
+            .await;
+        if status == "cancelled" {
+            at.back_end.api.ok("POST", &format!("/commands/{}/cancel", at.command), &json!({}), 200).await;
+        }
+        at.runner.report(&at.command, status).await;
+        let result = at.result().await;
+        assert_eq!(
+            [&result["completed"], &result["status"], &result["terminalStatus"], &result["terminalSource"]],
+            [&json!(false), &json!(status), &json!(status), &json!("command-record")],
+            "{result}"
+        );
+        assert_eq!(
+            (&result["finalResponse"]["text"], &result["finalAssistantSeq"]),
+            (&json!("done!"), &json!(1))
+        );
+        assert_ne!(result["failureKind"], "provider-auth-failed", "of another command: {result}");
+        let of_run = at.back_end.read(&at.run).await;
+        assert!(of_run["terminalStatus"].is_null(), "{of_run}");
+    }
+}

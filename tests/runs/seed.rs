@@ -39,7 +39,7 @@ async fn t1_manager_health_and_readiness() {
         assert!(!store["migrationId"].is_null(), "{path}: {body}");
         let build = &body["build"];
         assert!(build["version"].as_str().is_some_and(|version| !version.is_empty()), "{path}: {body}");
-        assert!(build.get("sourceCommit").is_some(), "{path}: {body}");
+        assert!(build["sourceCommit"].as_str().is_some_and(|commit| !commit.is_empty()), "{path}: {body}");
         assert_eq!(body["secrets"]["valuesPrinted"], false, "{path}: {body}");
         assert!(body["launcher"].get("kind").is_some(), "{path}: {body}");
         assert!(body["failureKind"].is_null(), "{path}: {body}");
@@ -133,8 +133,10 @@ async fn t4_runner_claim_and_event_pagination() {
     let back_end = manager.back_end().await;
     let run = back_end.run().await;
     let command = back_end.turn(&run, "hello").await;
+    // Nobody starts two runners for one command, but two commands of a run may have one each.
+    let later = back_end.turn(&run, "later").await;
     let mut one = back_end.runner(&run, &command).await;
-    let mut other = back_end.runner(&run, &command).await;
+    let mut other = back_end.runner(&run, &later).await;
     assert_ne!(one.attempt, other.attempt);
 
     let (mine, yours) = tokio::join!(one.try_claim(5000), other.try_claim(5000));
@@ -206,9 +208,13 @@ async fn t4_runner_claim_and_event_pagination() {
         assert_contiguous(&paged);
         assert_eq!(paged.len(), 73, "{:?}", types(&paged));
     }
-    let phases: Vec<&Value> =
-        paged.iter().filter(|event| event["type"] == "runner_status").map(|e| &e["payload"]).collect();
+    let noted: Vec<&Value> = paged.iter().filter(|event| event["type"] == "runner_status").collect();
+    let phases: Vec<&Value> = noted.iter().map(|event| &event["payload"]).collect();
     assert_eq!(phases.len(), 2, "{phases:?}");
+    for event in noted {
+        let attempts = (&event["attemptId"], &event["payload"]["attemptId"]);
+        assert_eq!(attempts, (&json!(other.attempt), &json!(other.attempt)), "{event}");
+    }
     assert_eq!((&phases[0]["phase"], &phases[0]["runnerId"]), (&json!("claim-waiting"), &json!(other.id)));
     assert_eq!(
         (&phases[1]["phase"], &phases[1]["runnerId"], &phases[1]["previousRunnerId"]),

@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,7 @@ CONFIG = """[checks]
 not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "502"]
 """
 
+HOOKS = Path(__file__).with_name("openapi_hooks.py")
 MANY = 1_000_000
 CLASSES = {f'classes."{name}"': MANY for name in ("agent.write", "h2a.write", "agent.publish")}
 # The routes of runs: each is tried by everybody whose token it takes.
@@ -52,13 +54,13 @@ def test_generated_requests_get_what_the_document_says(server, folder):
 def test_generated_requests_about_runs_get_what_the_document_says(server, folder, kind):
     token, ids = run_token(server, kind)
     # Ids of something that is there: without them almost everything is not found.
+    schemathesis(server, folder, token, "--include-path-regex", f"^{RUNS}", ids=ids)
+
+
+def schemathesis(server, folder, token, *paths, ids=None):
+    config, ids = Path(folder) / "schemathesis.toml", ids or {}
     parameters = "".join(f'"{name}" = {json.dumps(value)}\n' for name, value in ids.items())
-    schemathesis(server, folder, token, "--include-path-regex", f"^{RUNS}", parameters=parameters)
-
-
-def schemathesis(server, folder, token, *paths, parameters=""):
-    config = Path(folder) / "schemathesis.toml"
-    config.write_text(f"{CONFIG}\n[parameters]\n{parameters}" if parameters else CONFIG)
+    config.write_text(f"hooks = {json.dumps(str(HOOKS))}\n{CONFIG}\n[parameters]\n{parameters}")
     command = [
         VENVS / "schemathesis" / "bin" / "schemathesis",
         *("--config-file", config),
@@ -69,7 +71,8 @@ def schemathesis(server, folder, token, *paths, parameters=""):
         *("--exclude-checks", ",".join(sorted(OFF)), "--continue-on-failure", "--no-color"),
         *paths,
     ]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=220, cwd=folder)
+    environment = os.environ | {"AUND_TEST_IDS": json.dumps(ids)}
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=220, cwd=folder, env=environment)
     assert ran.returncode == 0, ran.stdout[-20_000:] + ran.stderr[-2_000:]
 
 
@@ -98,9 +101,22 @@ def run_token(server, kind):
     ids = {name: job[name] for name in ("runId", "commandId", "runnerJobId")}
     session = {"tenantId": TENANT, "projectId": "acme/site", "backendProfile": "example"}
     ids["sessionId"] = api(server, tenant, "POST", "sessions", session)["sessionId"]
+    if kind == "runner":
+        ids |= leased(server, job)
     if kind == "admin":
         return server.operator("run", "run.token_create", {"admin": True})["token"], ids
     return (tenant if kind == "tenant" else job["runnerToken"]), ids
+
+
+def leased(server, job):
+    """The ids of a runner that has the lease, so that its requests are not only refused."""
+    token, run = job["runnerToken"], job["runId"]
+    register = {"backendProfile": "example", "placement": "host-process"}
+    runner = api(server, token, "POST", "runners/register", register)["runnerId"]
+    claim = {"runnerId": runner, "attemptId": job["attemptId"], "leaseMs": 600_000}
+    epoch = api(server, token, "POST", f"runs/{quote(run)}/claim", claim)["lease"]["epoch"]
+    # Nothing comes for which a poll would wait.
+    return {"runnerId": runner, "attemptId": job["attemptId"], "epoch": epoch, "waitMs": 0}
 
 
 def api(server, token, verb, path, body):

@@ -7,6 +7,7 @@
 pub mod agent;
 pub mod blocker;
 pub mod calls;
+pub mod database;
 pub mod domain;
 pub mod envelope;
 pub mod http;

@@ -104,7 +104,7 @@ impl RawMode {
 }
 
 /// Reads standard input, which the bench holds open and which ends with it even if it was killed.
-fn exit_with_the_parent() {
+pub(crate) fn exit_with_the_parent() {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     std::process::exit(0);
 }

@@ -124,9 +124,9 @@ impl Admission {
         Ok(ProvenAgent { aid: verified.aid, network, tokens_revoked_at })
     }
 
-    /// Counts a stream for its caller until what this gives is dropped.
+    /// Counts a stream for whoever pays for its caller, until what this gives is dropped.
     pub fn open_stream(&self, source: &CallSource<'_>) -> Result<CountedStream, RpcError> {
-        self.streams.open(source.subject().as_deref(), source.address())
+        self.streams.open(source.payer().as_deref(), source.address())
     }
 
     /// The whole list.

@@ -210,7 +210,8 @@ mod tests {
         let (class, signer) = (class("search.query"), KnownSigner::default());
         assert_eq!((class.by, class.burst), (RateKey::Agent, Some(20)));
         let accepted = async |kind: &'static str, subject: &str, last: u8| {
-            let token = TokenCaller { kind: kind.into(), subject: subject.to_owned(), agent: None };
+            let token =
+                TokenCaller { kind: kind.into(), subject: subject.to_owned(), agent: None, payer: None };
             let address = [10, 0, 0, last].into();
             let source = CallSource::Token { token: &token, address, limit: None, signer: &signer };
             let subject = RateSubject { address, subject: source.subject(), params: None };

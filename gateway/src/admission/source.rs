@@ -71,6 +71,14 @@ impl<'a> CallSource<'a> {
         }
     }
 
+    /// Who pays for what the call holds: that of a token may be another than its subject.
+    pub(super) fn payer(&self) -> Option<Cow<'a, str>> {
+        match self {
+            CallSource::Token { token, .. } => Some(token.payer()),
+            _ => self.subject(),
+        }
+    }
+
     /// Whose signature a signed call must have.
     pub(super) fn signer(&self) -> Option<(&'a Aid, &'a KnownSigner)> {
         match self {

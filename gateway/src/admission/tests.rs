@@ -255,7 +255,8 @@ fn the_federation_tag_appears_while_federation_is_enabled() {
 fn a_token_of_a_service_opens_the_routes_that_name_its_kind_and_nothing_else() {
     let admission = admission("", ServiceState::Up);
     let (signer, address) = (KnownSigner::default(), ADDRESS);
-    let token = TokenCaller { kind: "agent".into(), subject: "0190163d".to_owned(), agent: None };
+    let token =
+        TokenCaller { kind: "agent".into(), subject: "0190163d".to_owned(), agent: None, payer: None };
     let source = CallSource::Token { token: &token, address, limit: None, signer: &signer };
     let by_route = |name: &str| {
         let method = proto_schemas::find(name).unwrap();

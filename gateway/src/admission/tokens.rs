@@ -76,9 +76,9 @@ impl ServiceTokens {
             Some(found) => found,
             None => self.ask(rule, token).await?,
         };
-        let ServiceToken { subject, aid } = found;
+        let ServiceToken { subject, aid, payer } = found;
         let agent = aid.map(|aid| CallingAgent::without_session(aid, address));
-        Ok(TokenCaller { kind: rule.kind.into(), subject, agent })
+        Ok(TokenCaller { kind: rule.kind.into(), subject, agent, payer })
     }
 
     async fn ask(&self, rule: &TokenRule, token: &str) -> Result<ServiceToken, RpcError> {
@@ -148,7 +148,7 @@ mod tests {
         async fn verify(self: Arc<Self>, _: Caller, asked: Verify) -> Result<ServiceToken, RpcError> {
             match *self.withdrawn.read() {
                 true => Err(RpcError::plain(codes::TOKEN_INVALID)),
-                false => Ok(ServiceToken { subject: asked.token[4..].to_owned(), aid: None }),
+                false => Ok(ServiceToken { subject: asked.token[4..].to_owned(), aid: None, payer: None }),
             }
         }
     }

@@ -6,7 +6,7 @@ use super::http;
 use super::identity::{self, MeshIdentity, services_of};
 use super::link_sessions::ReceivedSessions;
 use super::peer::MeshPeer;
-use super::socket::{self, BufferedTcp, FrameHandler, run_socket};
+use super::socket::{self, ANSWER_BYTES, BufferedTcp, FrameHandler, run_socket};
 use super::wire::{self, MeshCall, MeshFrame, WireCaller};
 use super::write_queue::MeshWriteQueue;
 use crate::trace;
@@ -267,7 +267,12 @@ impl ReceivedCall {
         method: &str,
         outcome: &Result<Answer, RpcError>,
     ) -> Instant {
-        let code = outcome.as_ref().err().map_or(0, RpcError::code);
+        let too_large = outcome.as_ref().ok().and_then(|answer| too_large_for_a_frame(method, answer));
+        let outcome = match &too_large {
+            Some(error) => Err(error),
+            None => outcome.as_ref().map(Answer::as_ref),
+        };
+        let code = outcome.err().map_or(0, RpcError::code);
         let now = Instant::now();
         let elapsed = now.saturating_duration_since(self.started);
         let metrics = &context.metrics;
@@ -282,10 +287,21 @@ impl ReceivedCall {
         });
         let spans = self.traced.as_ref().and_then(|call| call.spans_for_caller());
         queue.add_item(|out| {
-            wire::write_answer(out, self.id, outcome.as_ref().map(Answer::as_ref), spans.as_deref());
+            wire::write_answer(out, self.id, outcome, spans.as_deref());
         });
         now
     }
+}
+
+/// An answer that no frame can carry would end the link, and with it every call that is in flight on it.
+fn too_large_for_a_frame(method: &str, answer: &Answer) -> Option<RpcError> {
+    let event = answer.event.as_deref().map_or(0, |event| event.params.get().len());
+    let bytes = answer.result.get().len() + event;
+    (bytes > ANSWER_BYTES).then(|| {
+        let sentence =
+            format!("an answer of {bytes} bytes, where a frame between processes has {ANSWER_BYTES}");
+        RpcError::internal(anyhow::anyhow!(sentence)).logged(method)
+    })
 }
 
 /// Counts a call as in flight until it is dropped, however it ends.

@@ -21,6 +21,8 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(6);
 /// A frame carries what the gateway accepted from a client, and an envelope around it: the body of a route has at most 4 MiB.
 const FRAME_BYTES: usize = 5 << 20;
 const _: () = assert!(FRAME_BYTES >= proto_schemas::MOST_BODY_BYTES + (512 << 10));
+/// The largest answer: its frame may have begun with others, and has an envelope.
+pub(super) const ANSWER_BYTES: usize = FRAME_BYTES - (64 << 10);
 /// TLS reads 4 KiB at a time; this is how much one system call brings.
 const READ_AHEAD: usize = 64 << 10;
 

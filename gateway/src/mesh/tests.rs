@@ -4,7 +4,7 @@ use super::MeshContext;
 use super::link::{CallFuture, MeshLink};
 use super::peer::MeshPeer;
 use super::serve::serve_link;
-use super::socket::socket_config;
+use super::socket::{ANSWER_BYTES, socket_config};
 use super::wire::{CallerRef, OutgoingCall};
 use crate::config;
 use crate::telemetry::Metrics;
@@ -28,11 +28,12 @@ use tokio_util::task::TaskTracker;
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// A call that is answered with `say`; with `wait` after a permit, with `fail` not at all.
+/// A call that is answered with `say`, or with so `many` letters; with `wait` after a permit, with `fail` not at all.
 #[derive(Serialize, Deserialize)]
 struct Echo {
     #[serde(default)]
     say: Value,
+    many: Option<usize>,
     wait: Option<u8>,
     fail: Option<String>,
 }
@@ -48,13 +49,17 @@ struct EchoService {
 }
 
 impl EchoService {
-    async fn answer(self: Arc<Self>, _: Caller, Echo { say, wait, fail }: Echo) -> Result<Value, RpcError> {
+    async fn answer(
+        self: Arc<Self>,
+        _: Caller,
+        Echo { say, many, wait, fail }: Echo,
+    ) -> Result<Value, RpcError> {
         if wait.is_some() {
             self.permits.acquire().await.unwrap().forget();
         }
         match fail {
             Some(reason) => Err(RpcError::new(codes::RATE_LIMITED, reason)),
-            None => Ok(say),
+            None => Ok(many.map_or(say, |many| Value::from("m".repeat(many)))),
         }
     }
 }
@@ -164,6 +169,18 @@ async fn an_error_arrives_unchanged_and_a_slow_call_delays_no_other() {
     assert_eq!((failed.code(), failed.to_string()), (-32029, "because".to_owned()));
     service.permits.add_permits(1);
     assert_eq!(slow.await.unwrap().result.get(), "\"slow\"");
+}
+
+#[tokio::test]
+async fn an_answer_that_no_frame_can_carry_fails_alone() {
+    let LinkedPair { link, service, .. } = linked_pair().await;
+    let slow = call(&link, json!({ "wait": 1, "say": "slow" }), LONG);
+    let large = call(&link, json!({ "many": ANSWER_BYTES - 2 }), LONG).await.unwrap();
+    assert_eq!(large.result.get().len(), ANSWER_BYTES);
+    let refused = call(&link, json!({ "many": ANSWER_BYTES - 1 }), LONG).await.unwrap_err();
+    assert_eq!(refused.code(), codes::INTERNAL.code);
+    service.permits.add_permits(1);
+    assert_eq!(slow.await.unwrap().result.get(), "\"slow\"", "the link is still there");
 }
 
 #[tokio::test]

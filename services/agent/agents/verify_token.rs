@@ -19,6 +19,6 @@ impl AgentService {
         };
         let Some((id, aid)) = known else { return Err(RpcError::plain(codes::TOKEN_INVALID).into()) };
         let aid = Aid::parse(&aid).map_err(RpcError::internal)?;
-        Ok(ServiceToken { subject: id, aid: Some(aid) })
+        Ok(ServiceToken { subject: id, aid: Some(aid), payer: None })
     }
 }

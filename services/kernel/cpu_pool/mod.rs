@@ -121,6 +121,8 @@ impl CpuPool {
     async fn turn(&self, owner: &CpuOwner) -> Result<CpuTurn, RpcError> {
         let most = match owner {
             CpuOwner::Agent(_) | CpuOwner::Domain(_) => self.limits.waiting_per_agent,
+            // Many clients may share a token, and everybody else needs space, too.
+            CpuOwner::Token(_) => (self.limits.waiting / 4).max(1),
             CpuOwner::Address(_) | CpuOwner::Server => self.limits.waiting,
         };
         let waiting = CpuTurns::ask(&self.turns, owner, most.min(self.limits.waiting), self.limits.waiting);

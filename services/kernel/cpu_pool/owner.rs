@@ -8,6 +8,8 @@ pub enum CpuOwner {
     Agent(Aid),
     /// Agents and services of another domain: it can invent as many as it likes.
     Domain(String),
+    /// Who has a token that a service gave, and no agent: the operator has decided that there is such a token, so only turns are taken.
+    Token(String),
     /// Who has not logged in. An IPv6 /64 is one address.
     Address(Network),
     /// Nobody else.
@@ -26,7 +28,7 @@ impl CpuOwner {
             Caller::Agent(agent) => CpuOwner::Agent(agent.aid.clone()),
             Caller::Token(token) => match &token.agent {
                 Some(agent) => CpuOwner::Agent(agent.aid.clone()),
-                None => CpuOwner::Server,
+                None => CpuOwner::Token(token.payer().into_owned()),
             },
             Caller::Foreign(_, relayed)
             | Caller::ForeignService { relayed, .. }

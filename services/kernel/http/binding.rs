@@ -28,10 +28,20 @@ pub struct RouteRequest<'a> {
 }
 
 impl RouteRequest<'_> {
-    /// The parameters, each from where the route says. What stands in the path wins: it is what was asked for.
+    /// The parameters, each from where the route says. What stands in the path wins: it is what was asked for. A header and a member of the
+    /// body that differ are refused, because nobody can know which of them was meant.
     pub fn params(&self, MethodRoute { method, route }: MethodRoute) -> Result<Box<RawValue>, RpcError> {
         let mut params = self.body_params(route)?;
-        let headers = self.header_params(route)?.into_iter();
+        let headers = self.header_params(route)?;
+        for (name, text) in &headers {
+            let written = params.get(*name).and_then(|value| serde_json::from_str::<Value>(value.get()).ok());
+            if written.is_some_and(|value| !value.is_null() && value != typed(method, name, text)) {
+                let header = route.headers.iter().find(|(_, known)| known == name);
+                let header = header.map_or(*name, |(header, _)| header);
+                return Err(RpcError::invalid_member(name, format!("differs from the header {header}")));
+            }
+        }
+        let headers = headers.into_iter();
         let query = self.query_params(route)?;
         let path = self.path.iter().map(|(name, text)| (name.as_str(), Cow::Borrowed(text.as_str())));
         for (name, text) in headers.chain(query).chain(path) {
@@ -248,4 +258,34 @@ pub fn wants_events(headers: &HeaderMap) -> bool {
         let name = accepted.split(';').next().unwrap_or_default().trim();
         name.eq_ignore_ascii_case("text/event-stream")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::{HeaderName, HeaderValue};
+
+    #[test]
+    fn a_header_and_a_member_that_differ_are_refused() {
+        let find = |name: &str| {
+            let method = proto_schemas::find(name).unwrap();
+            MethodRoute { method, route: &method.http[0] }
+        };
+        let params = |header: &'static str, body: &str| {
+            let header = (HeaderName::from_static("idempotency-key"), HeaderValue::from_static(header));
+            let headers = HeaderMap::from_iter([header]);
+            let request = RouteRequest { path: &[], query: "", headers: &headers, body: body.as_bytes() };
+            request.params(find("run.create")).map(|params| params.get().to_owned())
+        };
+        let both = r#"{"idempotencyKey":"k-1","projectId":"p"}"#;
+        assert_eq!(params("k-1", both).unwrap(), both);
+        for body in [r#"{"projectId":"p"}"#, r#"{"idempotencyKey":null,"projectId":"p"}"#] {
+            assert_eq!(params("k-1", body).unwrap(), both, "{body}");
+        }
+        for body in [r#"{"idempotencyKey":"k-2"}"#, r#"{"idempotencyKey":1}"#, r#"{"idempotencyKey":""}"#] {
+            let error = params("k-1", body).unwrap_err();
+            assert_eq!(error.code(), codes::INVALID_PARAMS.code, "{body}");
+            assert_eq!(error.to_string(), "idempotencyKey: differs from the header idempotency-key");
+        }
+    }
 }

@@ -41,6 +41,8 @@ pub struct TokenCaller {
     pub subject: String,
     /// The agent, where it is one. It has no connection, so no event reaches it: `connection` is 0, and device and slot are empty.
     pub agent: Option<CallingAgent>,
+    /// Who pays for what it holds and computes, where that is not the subject.
+    pub payer: Option<String>,
 }
 
 /// How a call came from another domain.
@@ -108,11 +110,25 @@ impl CallingAgent {
 impl TokenCaller {
     /// The agent of an access token.
     pub fn access(agent: CallingAgent) -> TokenCaller {
-        TokenCaller { kind: ACCESS_TOKEN.into(), subject: agent.aid.to_string(), agent: Some(agent) }
+        TokenCaller {
+            kind: ACCESS_TOKEN.into(),
+            subject: agent.aid.to_string(),
+            agent: Some(agent),
+            payer: None,
+        }
     }
 
     pub fn is_access(&self) -> bool {
         self.kind == ACCESS_TOKEN
+    }
+
+    /// Who pays for what it holds and computes: an agent, or what the service of the token says.
+    pub fn payer(&self) -> Cow<'_, str> {
+        match (&self.agent, &self.payer) {
+            (Some(agent), _) => Cow::Borrowed(agent.aid.as_str()),
+            (None, Some(payer)) => Cow::Borrowed(payer),
+            (None, None) => Cow::Owned(format!("{}:{}", self.kind, self.subject)),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 -- A run. What never changes is one JSON text in `fixed`. Everything that decides what may happen is beside it, so that a commit that
 -- appends events reads and writes one narrow row. `event_bytes` and `event_rows` are what its events count for the tenant. `due_at` is
--- when the server has to look at the run although nobody asks: the end of a lease with a cancel, or the time-out of a command.
+-- when the server has to look at the run although nobody asks: the end of a lease with a cancel or without a command, or the time-out of
+-- a command.
 CREATE TABLE run (
     id TEXT PRIMARY KEY,
     payer TEXT NOT NULL,
@@ -35,6 +36,7 @@ CREATE TABLE run (
 );
 CREATE UNIQUE INDEX run_of_key ON run (tenant, idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX run_of_tenant ON run (tenant, id);
+CREATE INDEX run_open ON run (tenant, id) WHERE ended_at IS NULL;
 CREATE INDEX run_of_session ON run (session_id, id) WHERE session_id IS NOT NULL;
 CREATE INDEX run_active ON run (tenant) WHERE active = 1;
 CREATE INDEX run_due ON run (due_at) WHERE due_at IS NOT NULL;
@@ -64,7 +66,7 @@ CREATE TABLE run_command (
 );
 CREATE UNIQUE INDEX run_command_of_run ON run_command (run_id, seq);
 CREATE UNIQUE INDEX run_command_of_key ON run_command (run_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
-CREATE INDEX run_command_open ON run_command (run_id) WHERE ended_at IS NULL;
+CREATE INDEX run_command_open ON run_command (run_id, seq) WHERE ended_at IS NULL;
 
 -- The log of a run: `seq` from 1 without gaps, never changed. The name that a runner gave an event makes a repetition harmless.
 CREATE TABLE run_event (
@@ -80,7 +82,7 @@ CREATE TABLE run_event (
 );
 CREATE UNIQUE INDEX run_event_of_client ON run_event (run_id, client_event_id) WHERE client_event_id IS NOT NULL;
 
--- A question of a back end. It is open until it is answered, and is shown to the runner until its answer is in the log.
+-- A question of a back end. It is open until it is answered or has expired, and is shown to the runner until its answer is in the log.
 CREATE TABLE run_approval (
     run_id TEXT NOT NULL,
     approval_id TEXT NOT NULL,
@@ -91,6 +93,7 @@ CREATE TABLE run_approval (
     answer TEXT,
     answered_by TEXT,
     created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL,
     answered_at BIGINT,
     settled_at BIGINT,
     PRIMARY KEY (run_id, approval_id)
@@ -109,7 +112,7 @@ CREATE TABLE run_runner (
 );
 CREATE INDEX run_runner_of_run ON run_runner (run_id, attempt_id);
 
--- Starts of runners.
+-- Starts of runners; `registered_at` is when the last runner of its attempt has registered.
 CREATE TABLE run_job (
     id TEXT PRIMARY KEY,
     payer TEXT NOT NULL,
@@ -124,6 +127,7 @@ CREATE TABLE run_job (
     log_ref TEXT NOT NULL,
     runner_id TEXT,
     created_at BIGINT NOT NULL,
+    registered_at BIGINT,
     ended_at BIGINT,
     failed BIGINT NOT NULL
 );
@@ -131,6 +135,8 @@ CREATE UNIQUE INDEX run_job_of_key ON run_job (run_id, idempotency_key) WHERE id
 CREATE INDEX run_job_of_run ON run_job (run_id, id);
 
 -- Conversations over several runs. `version` grows when a command or a run of it ends; who has read a lower one has not read it.
+-- `back_end` is what the last runner said that a back end needs to go on. `storage_lease` names the lease whose runner reported what is
+-- stored; NULL where this server has measured it.
 CREATE TABLE run_session (
     id TEXT PRIMARY KEY,
     payer TEXT NOT NULL,
@@ -150,6 +156,7 @@ CREATE TABLE run_session (
     storage_files BIGINT,
     storage_hash TEXT,
     storage_at BIGINT,
+    storage_lease TEXT,
     evicted_at BIGINT,
     storage_removed BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
@@ -159,6 +166,8 @@ CREATE TABLE run_session (
 CREATE INDEX run_session_of_tenant ON run_session (tenant, updated_at, id);
 CREATE INDEX run_session_expiring ON run_session (expires_at) WHERE storage_kind = 'pvc';
 CREATE INDEX run_session_removing ON run_session (id) WHERE storage_kind = 'evicted' AND storage_removed = 0;
+CREATE INDEX run_session_stored ON run_session (tenant) WHERE storage_kind = 'pvc';
+CREATE INDEX run_session_over ON run_session (evicted_at) WHERE storage_removed = 1;
 
 -- How far each reader has read.
 CREATE TABLE run_session_reader (
@@ -169,7 +178,8 @@ CREATE TABLE run_session_reader (
     PRIMARY KEY (session_id, reader)
 );
 
--- Tokens of tenants, administrators and runners, as hashes.
+-- Tokens of tenants, administrators and runners, as hashes. `ends_at` is set for a runner whose attempt was replaced by another one: how
+-- long others are valid follows from the row of the run.
 CREATE TABLE run_token (
     hash TEXT PRIMARY KEY,
     prefix TEXT NOT NULL,
@@ -178,13 +188,16 @@ CREATE TABLE run_token (
     run_id TEXT,
     attempt_id TEXT,
     created_at BIGINT NOT NULL,
+    ends_at BIGINT,
     revoked_at BIGINT
 );
 CREATE INDEX run_token_of_run ON run_token (run_id) WHERE run_id IS NOT NULL;
 
 -- What is known of a credential without its value, which is in the secret store.
+-- `secret_version` names the files that this is about; what is said of others is not shown.
 CREATE TABLE run_profile (
     profile TEXT PRIMARY KEY,
+    secret_version TEXT NOT NULL,
     secret_keys TEXT NOT NULL,
     version BIGINT NOT NULL,
     hash_suffix TEXT NOT NULL,

@@ -1,7 +1,8 @@
 //! What may be asked of a run, and what is answered.
 
 use crate::access::RunAccess;
-use crate::error::LeaseConflict;
+use crate::error::{Error, LeaseConflict};
+use crate::ids::can_exist;
 use kernel::Payer;
 use proto_schemas::requests::run::{CommandType, LauncherKind, RunEventType};
 use proto_schemas::requests::runner::{AppendedRunEvents, CancelScope, ReportedStatus};
@@ -41,10 +42,7 @@ pub(crate) enum RunOperation {
         answer: Option<Box<RawValue>>,
         by: String,
     },
-    Register {
-        runner_id: String,
-        attempt: String,
-    },
+    Register(Box<NewRunner>),
     Claim {
         runner_id: String,
         attempt: String,
@@ -84,6 +82,8 @@ pub(crate) enum RunOperation {
 pub(crate) struct Holder {
     pub runner_id: String,
     pub epoch: i64,
+    /// The attempt that its token is for. None: it acts for any.
+    pub attempt: Option<String>,
 }
 
 #[derive(Debug)]
@@ -107,7 +107,7 @@ pub(crate) struct NewCommand {
     pub key: Option<String>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct NewJob {
     pub id: String,
     pub command_id: String,
@@ -120,9 +120,21 @@ pub(crate) struct NewJob {
     pub log_ref: String,
     pub token_hash: String,
     pub token_prefix: String,
+    /// The profile of the run, if its credential is not there.
+    pub no_credential: Option<String>,
     /// Whether the storage of the session is there; checked before.
     pub storage: StorageCheck,
     pub session_bytes: i64,
+}
+
+/// A runner that announces itself.
+#[derive(Debug)]
+pub(crate) struct NewRunner {
+    pub id: String,
+    pub attempt: String,
+    pub placement: &'static str,
+    /// What it says of itself, as JSON.
+    pub body: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +143,8 @@ pub(crate) enum StorageCheck {
     Missing,
     /// It has more than a session may store.
     Full,
+    /// Nobody has looked yet: that costs something, and is done when nothing else refuses the job.
+    Unknown,
 }
 
 /// An event with a payload that was checked and redacted.
@@ -147,8 +161,14 @@ pub(crate) struct NewEvent {
 #[derive(Debug)]
 pub(crate) enum EventFacts {
     Nothing,
-    ApprovalRequest { approval_id: String },
-    ApprovalResolved { approval_id: String },
+    /// With the time after which the runner wants no answer, if it has said one.
+    ApprovalRequest {
+        approval_id: String,
+        expires_at: Option<i64>,
+    },
+    ApprovalResolved {
+        approval_id: String,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -160,14 +180,39 @@ pub(crate) struct RunnerReport {
 
 #[derive(Debug)]
 pub(crate) enum RunAnswer {
-    Run { run_id: String, created: bool },
-    Command { command_id: String, created: bool },
-    Job { run_id: String, job_id: String, created: bool },
+    Run {
+        run_id: String,
+        created: bool,
+    },
+    Command {
+        command_id: String,
+        created: bool,
+    },
+    Job {
+        run_id: String,
+        job_id: String,
+        created: bool,
+    },
+    /// A job may be added if the storage of the session allows it.
+    StorageUnknown,
     Approved,
-    Claimed { epoch: i64, until: i64, recovered: bool },
+    Registered {
+        at: i64,
+    },
+    Claimed {
+        epoch: i64,
+        until: i64,
+        recovered: bool,
+    },
     Lease(LeaseAnswer),
-    Released { pending: i64 },
+    Released {
+        pending: i64,
+    },
     Appended(AppendedRunEvents),
+    /// Whether the report has ended its command: the same report again changes nothing.
+    Reported {
+        ended: bool,
+    },
     Swept,
 }
 
@@ -188,12 +233,49 @@ pub(crate) struct CancelFlags {
 }
 
 /// A refusal that names who has the lease.
-pub(crate) fn lease_conflict(conflict: LeaseConflict) -> crate::error::Error {
-    crate::error::Error::Lease(Box::new(conflict))
+pub(crate) fn lease_conflict(conflict: LeaseConflict) -> Error {
+    Error::Lease(Box::new(conflict))
 }
 
 /// What a call holds in memory besides what it carries.
 const CALL_BYTES: usize = 256;
+
+impl RunCall {
+    /// Refuses a name that nothing can have, before it is looked for. The names of all calls of a batch are parameters of one statement,
+    /// and a NUL in one of them would fail the calls of everybody.
+    pub fn check_ids(&self) -> Result<(), Error> {
+        let exists = |what: &str, id: &str| match can_exist(id) {
+            true => Ok(()),
+            false => Err(Error::NotFound(format!("{what} {id}"))),
+        };
+        exists("run", &self.run_id)?;
+        match &self.operation {
+            RunOperation::Create(new) => {
+                new.session.as_deref().map_or(Ok(()), |session| exists("session", session))
+            }
+            RunOperation::AddJob(new) => exists("command", &new.command_id),
+            RunOperation::CancelCommand { command_id, .. }
+            | RunOperation::Acknowledge { command_id, .. }
+            | RunOperation::ReportCommand { command_id, .. } => exists("command", command_id),
+            RunOperation::Append { events, .. } => {
+                let mut named = events.iter().filter_map(|event| event.command_id.as_deref());
+                named.try_for_each(|command| exists("command", command))
+            }
+            RunOperation::Approve { approval_id, .. } if !can_exist(approval_id) => {
+                Err(Error::Invalid("approvalId must not have control characters".to_owned()))
+            }
+            RunOperation::Claim { runner_id, .. } => exists("runner", runner_id),
+            RunOperation::Approve { .. }
+            | RunOperation::AddCommand(_)
+            | RunOperation::CancelRun { .. }
+            | RunOperation::Register(_)
+            | RunOperation::Renew { .. }
+            | RunOperation::Release { .. }
+            | RunOperation::ReportRun { .. }
+            | RunOperation::Sweep => Ok(()),
+        }
+    }
+}
 
 impl RunOperation {
     /// What it counts while it waits for a commit.
@@ -202,13 +284,13 @@ impl RunOperation {
             RunOperation::Create(new) => new.fixed.len(),
             RunOperation::AddCommand(new) => new.payload.get().len(),
             RunOperation::AddJob(new) => new.env.len(),
+            RunOperation::Register(new) => new.body.len(),
             RunOperation::Approve { answer, .. } => answer.as_ref().map_or(0, |answer| answer.get().len()),
             RunOperation::Append { events, .. } => {
                 events.iter().map(|event| event.payload.get().len() + CALL_BYTES).sum()
             }
             RunOperation::CancelRun { .. }
             | RunOperation::CancelCommand { .. }
-            | RunOperation::Register { .. }
             | RunOperation::Claim { .. }
             | RunOperation::Renew { .. }
             | RunOperation::Release { .. }

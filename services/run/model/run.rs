@@ -8,8 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How long after its time-out a command that nobody ends is ended by the server.
 pub(crate) const TIMEOUT_GRACE_MS: i64 = 60_000;
-/// How long a job without a registered runner counts as active.
+/// How long a job counts as active for which no runner has registered, or whose runner has not claimed.
 pub(crate) const JOB_START_MS: i64 = 60_000;
+/// How long the token of a runner is valid after the last lease of its attempt, or without one after it was made.
+pub(crate) const RUNNER_TOKEN_MS: i64 = 600_000;
 
 /// What runs may keep and have.
 #[derive(Clone, Debug)]
@@ -17,7 +19,7 @@ pub(crate) struct RunLimits {
     pub active_runs: i64,
     pub waiting_commands: i64,
     pub event_bytes: i64,
-    /// When this process started: nobody could renew a lease before.
+    /// When this process started, or its clock was set back: nobody could renew a lease before.
     pub started_at: i64,
 }
 
@@ -72,7 +74,7 @@ pub(crate) struct RunRow {
     pub status: RunStatus,
     pub failure: Failure,
     pub lease: LeaseState,
-    /// The runners that were told to wait since the lease has changed hands.
+    /// The runners that were told to wait, the last ones of them.
     pub refused: Vec<String>,
     pub last_seq: i64,
     pub last_command: i64,
@@ -147,6 +149,8 @@ pub(crate) struct ApprovalRow {
     pub answer: Option<Box<RawValue>>,
     pub answered_by: Option<String>,
     pub created_at: i64,
+    /// The end of its command's time, or an earlier one that its runner has set: afterwards no answer is accepted.
+    pub expires_at: i64,
     pub answered_at: Option<i64>,
     /// When its answer was in the log, or nobody waited for it any more.
     pub settled_at: Option<i64>,
@@ -167,8 +171,27 @@ pub(crate) struct JobRow {
     pub log_ref: String,
     pub runner: Option<String>,
     pub created_at: i64,
+    pub registered_at: Option<i64>,
     pub ended_at: Option<i64>,
     pub failed: bool,
+}
+
+impl JobRow {
+    /// Whether its runner works, or may still come: while its attempt has the lease, and before it has had one for a while since it was
+    /// started or has registered. A time that lies ahead is from before the clock was set back, and says nothing.
+    pub fn is_active(&self, lease: &LeaseState, now: i64, started_at: i64) -> bool {
+        if self.ended_at.is_some() {
+            return false;
+        }
+        // A caller may give two jobs the same attempt, one after the other: the lease of the first one is older than the second.
+        let had_lease = lease.attempt.as_deref() == Some(self.attempt.as_str())
+            && lease.heartbeat_at.is_some_and(|at| at >= self.created_at);
+        if had_lease {
+            return lease.is_live(now, started_at);
+        }
+        let since = self.registered_at.unwrap_or(self.created_at);
+        (0..JOB_START_MS).contains(&(now - since))
+    }
 }
 
 /// The session of a run, as far as runs change it.
@@ -272,16 +295,42 @@ impl LoadedRun {
         self.open_commands().any(CommandRow::is_taken)
     }
 
-    /// When the server has to look at the run although nobody calls.
+    /// After the clock was set back nothing lies ahead of it: a lease lasts no longer than its length, and no command was taken later
+    /// than now.
+    pub fn not_ahead_of(&mut self, now: i64) {
+        let lease = &mut self.row.lease;
+        if lease.until > now + lease.length_ms {
+            lease.until = now + lease.length_ms;
+            self.changed = true;
+        }
+        for command in self.commands.values_mut().filter(|command| command.ended_at.is_none()) {
+            if command.acknowledged_at.is_some_and(|at| at > now) {
+                command.acknowledged_at = Some(now);
+                self.changed_commands.insert(command.id.clone());
+                self.changed = true;
+            }
+        }
+    }
+
+    /// Whether the run counts for the limit of its tenant: somebody works on it, or something waits in it.
+    pub fn is_active(&self, now: i64, started_at: i64) -> bool {
+        let waits = self.open_commands().next().is_some();
+        self.row.ended_at.is_none() && (waits || self.row.lease.is_live(now, started_at))
+    }
+
+    /// When the server has to look at the run although nobody calls. A run that is active only because of its lease is not any more when
+    /// the lease has ended.
     pub fn due_at(&self, started_at: i64) -> Option<i64> {
         if self.row.ended_at.is_some() {
             return None;
         }
         let cancels = self.row.cancel_at.is_some() || self.open_commands().any(|c| c.cancel_at.is_some());
-        let lease_ends = cancels.then(|| match self.row.lease.runner.is_some() && !self.row.lease.released {
-            true => self.row.lease.ends_at(started_at),
-            false => 0,
-        });
+        let idle = self.row.active && self.open_commands().next().is_none();
+        let lease_ends =
+            (cancels || idle).then(|| match self.row.lease.runner.is_some() && !self.row.lease.released {
+                true => self.row.lease.ends_at(started_at),
+                false => 0,
+            });
         let time_outs = self
             .open_commands()
             .filter_map(|command| Some(command.acknowledged_at? + self.row.timeout_ms + TIMEOUT_GRACE_MS));
@@ -306,6 +355,9 @@ pub(crate) struct Runs {
     pub new_approvals: Vec<(String, String)>,
     pub new_jobs: Vec<(String, String)>,
     pub new_tokens: Vec<NewTokenRow>,
+    pub new_runners: Vec<NewRunnerRow>,
+    /// When the tokens of an attempt end: by run and attempt.
+    pub token_ends: BTreeMap<(String, String), RunnerTokenEnd>,
     pub events: Vec<EventRow>,
     pub kept: kernel::KeptSums,
 }
@@ -336,6 +388,26 @@ pub(crate) struct NewTokenRow {
     pub run_id: String,
     pub attempt: String,
     pub created_at: i64,
+}
+
+/// A runner that registers.
+#[derive(Clone, Debug)]
+pub(crate) struct NewRunnerRow {
+    pub id: String,
+    pub tenant: String,
+    pub run_id: String,
+    pub attempt: String,
+    pub placement: &'static str,
+    pub body: String,
+    pub registered_at: i64,
+}
+
+/// What becomes of the tokens of an attempt that had not ended at a time. Those that had ended stay so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunnerTokenEnd {
+    pub decided_at: i64,
+    /// None: as long as the attempt has the lease.
+    pub ends_at: Option<i64>,
 }
 
 impl Runs {

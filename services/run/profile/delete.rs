@@ -18,6 +18,8 @@ impl RunService {
     ) -> Result<GotProfile, Error> {
         check_slug(&profile)?;
         let _changing = self.secrets.change().await;
+        let mut tx = self.store.db().begin().await?;
+        self.store.lock_profile(&mut tx, &profile, self.clock.now_ms()).await?;
         let before = self.profile(&profile).await?;
         if !needs_credential(&profile) || !before.configured {
             return Ok(GotProfile { profile: before });
@@ -27,9 +29,11 @@ impl RunService {
             return Err(Error::Illegal(sentence));
         }
 
-        // The credential first: what is left behind by a crash is a row without one, which is not shown.
+        // The credential first: what is left behind by a crash is a row without one, which is not shown. A run that is created meanwhile
+        // gets no runner.
         self.secrets.remove(&profile).await?;
-        self.store.remove_profile(&profile).await?;
+        self.store.remove_profile(&mut tx, &profile).await?;
+        self.store.db().commit(tx).await?;
         Ok(GotProfile { profile: record(&profile, NAMESPACE, false, None) })
     }
 }

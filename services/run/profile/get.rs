@@ -28,7 +28,8 @@ impl RunService {
         if !has_credential && !is_builtin(profile) {
             return Err(Error::NotFound(format!("profile {profile}")));
         }
+        let version = self.secrets.version(profile).await?;
         let row = self.store.profile(profile).await?;
-        Ok(record(profile, NAMESPACE, has_credential, row))
+        Ok(record(profile, NAMESPACE, has_credential, row.filter(|row| row.is_of(version.as_deref()))))
     }
 }

@@ -13,10 +13,13 @@ use std::sync::Arc;
 impl RunService {
     pub(crate) async fn profile_list(self: Arc<Self>, caller: Caller, _: List) -> Result<ProfileList, Error> {
         RunAccess::of(&caller, &self.settings)?;
-        let configured = self.configured_profiles().await?;
+        let versions = self.secrets.versions().await?;
+        let configured = versions.keys().cloned().collect();
         let mut rows = self.store.profiles().await?;
         let profiles = profiles(&configured).into_iter().map(|(profile, has_credential)| {
-            record(profile, NAMESPACE, has_credential, rows.remove(profile))
+            let version = versions.get(profile).and_then(Option::as_deref);
+            let row = rows.remove(profile).filter(|row| row.is_of(version));
+            record(profile, NAMESPACE, has_credential, row)
         });
         Ok(ProfileList { profiles: profiles.collect() })
     }

@@ -7,6 +7,13 @@ use kernel::iso_ms;
 use proto_schemas::requests::profile::ProviderProfile;
 use proto_schemas::requests::run::SecretRef;
 
+impl ProfileRow {
+    /// Whether it is about this version of the credential: after a crash, it may be about the one before.
+    pub(super) fn is_of(&self, version: Option<&str>) -> bool {
+        version == Some(self.secret_version.as_str())
+    }
+}
+
 /// What is known of a credential is shown while the credential is there.
 pub(super) fn record(
     profile: &str,

@@ -28,19 +28,24 @@ impl RunService {
     ) -> Result<GotProfile, Error> {
         let credential = check(params)?;
 
-        let _changing = self.secrets.change().await;
+        let (_changing, now) = (self.secrets.change().await, self.clock.now_ms());
         let secret_keys: Vec<&str> = credential.keys.keys().copied().collect();
         let secret_keys = secret_keys.join(" ");
-        self.secrets.put(&credential.profile, credential.keys).await?;
+        // What is known of the credential is written behind it: a row that is about another one is not shown.
+        let mut tx = self.store.db().begin().await?;
+        self.store.lock_profile(&mut tx, &credential.profile, now).await?;
+        let secret_version = self.secrets.put(&credential.profile, credential.keys).await?;
         let written = WrittenProfile {
             profile: &credential.profile,
+            secret_version: &secret_version,
             secret_keys: &secret_keys,
             hash_suffix: &credential.hash_suffix,
             base_url: credential.base_url.as_deref(),
             model: credential.model.as_deref(),
-            now: self.clock.now_ms(),
+            now,
         };
-        self.store.write_profile(&written).await?;
+        self.store.write_profile(&mut tx, &written).await?;
+        self.store.db().commit(tx).await?;
         Ok(GotProfile { profile: self.profile(&credential.profile).await? })
     }
 }
@@ -91,8 +96,9 @@ fn check(params: SetCredential) -> Result<CheckedCredential, Error> {
     let auth = auth_json.or_else(|| api_key.map(|key| json!({ "OPENAI_API_KEY": key }).to_string()));
     let keys = [(AUTH_JSON, auth), (CONFIG_TOML, config_toml.filter(|text| !text.is_empty()))];
     let keys = keys.into_iter().filter_map(|(key, text)| Some((key, text?))).collect();
-    if let Some(model) = &model {
-        printable("model", model)?;
+    // Both are shown to tenants.
+    for (name, text) in [("baseUrl", &base_url), ("model", &model)] {
+        text.as_deref().map_or(Ok(()), |text| printable(name, text))?;
     }
     Ok(CheckedCredential { profile, keys, hash_suffix, base_url, model })
 }
@@ -110,6 +116,8 @@ fn is_base_url(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SECRET: &str = "sk-s3cretAbCdEf0123456789AbCdEf0123456789AbCdEf01";
 
     fn with_key() -> SetCredential {
         let (profile, api_key) = ("codex".to_owned(), Some("a-\"key\"".to_owned()));
@@ -156,6 +164,8 @@ mod tests {
             ("a file", SetCredential { base_url: text("file:///etc"), ..with_key() }),
             ("a word", SetCredential { base_url: text("s3cret"), ..with_key() }),
             ("a user", SetCredential { base_url: text("https://me:s3cret@host/"), ..with_key() }),
+            ("a key", SetCredential { base_url: text(&format!("https://host/{SECRET}")), ..with_key() }),
+            ("a model", SetCredential { model: text(SECRET), ..with_key() }),
             ("a query", SetCredential { base_url: text("https://host/?key=s3cret"), ..with_key() }),
         ] {
             let Err(Error::Invalid(sentence)) = check(params) else { panic!("{what}") };

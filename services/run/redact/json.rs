@@ -5,6 +5,7 @@ use super::text::{REDACTED, redact_text};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// The JSON without secrets; borrowed where it has none. An error means that a string of it is no text.
 pub(crate) fn redact_json(json: &RawValue) -> serde_json::Result<Cow<'_, RawValue>> {
@@ -39,6 +40,41 @@ struct OpenValue {
     object: bool,
     /// Whether the strings in it are secrets: those of an array in a member whose name says so.
     secret: bool,
+    names: RedactedNames,
+}
+
+impl OpenValue {
+    fn new(object: bool, secret: bool) -> OpenValue {
+        OpenValue { object, secret, names: RedactedNames::default() }
+    }
+}
+
+/// The names of one object that say `[redacted]`, each with the number of the last one that was made of it. Most objects have none.
+#[derive(Default)]
+struct RedactedNames(HashMap<String, usize>);
+
+impl RedactedNames {
+    /// The name, or with a number, because strict readers refuse a name that an object has twice, and others lose a member.
+    fn unique<'a>(&mut self, name: Cow<'a, str>) -> Cow<'a, str> {
+        let words = REDACTED.trim_end_matches(']');
+        if !name.contains(words) {
+            return name;
+        }
+        let Some(mut number) = self.0.get(&*name).copied() else {
+            self.0.insert(name.clone().into_owned(), 1);
+            return name;
+        };
+        let numbered = loop {
+            number += 1;
+            let numbered = name.replacen(words, &format!("{words} {number}"), 1);
+            if !self.0.contains_key(&numbered) {
+                break numbered;
+            }
+        };
+        self.0.insert(name.into_owned(), number);
+        self.0.insert(numbered.clone(), 1);
+        Cow::Owned(numbered)
+    }
 }
 
 struct JsonRedactor<'a> {
@@ -68,7 +104,12 @@ impl<'a> JsonRedactor<'a> {
                     if name {
                         secret = is_secret_name(&text);
                         name = false;
-                        self.write(begin, at, &redact_text(&text), &text)?;
+                        let redacted = redact_text(&text);
+                        let unique = match open.last_mut() {
+                            Some(object) => object.names.unique(redacted),
+                            None => redacted,
+                        };
+                        self.write(begin, at, &unique, &text)?;
                     } else {
                         let redacted = if secret { Cow::Borrowed(REDACTED) } else { redact_text(&text) };
                         let kept = cut(&redacted, self.longest);
@@ -77,10 +118,10 @@ impl<'a> JsonRedactor<'a> {
                     }
                 }
                 b'{' => {
-                    open.push(OpenValue { object: true, secret: false });
+                    open.push(OpenValue::new(true, false));
                     name = true;
                 }
-                b'[' => open.push(OpenValue { object: false, secret }),
+                b'[' => open.push(OpenValue::new(false, secret)),
                 b'}' | b']' => {
                     open.pop();
                     name = false;
@@ -212,6 +253,55 @@ mod tests {
         for (json, expected) in table {
             assert_eq!(redacted(json), expected);
         }
+    }
+
+    #[test]
+    fn no_name_stands_twice_in_an_object() {
+        let table = [
+            (
+                r#"{"sk-0123456789abcdef":1,"sk-0123456789abcdee":{"sk-0123456789abcded":2},"sk-0123456789abcdec":3}"#,
+                r#"{"[redacted]":1,"[redacted 2]":{"[redacted]":2},"[redacted 3]":3}"#,
+            ),
+            (
+                r#"[{"[redacted 2]":1,"sk-0123456789abcdef":2,"sk-0123456789abcdee":3,"[redacted]":4}]"#,
+                r#"[{"[redacted 2]":1,"[redacted]":2,"[redacted 3]":3,"[redacted 4]":4}]"#,
+            ),
+            (
+                r#"{"https://u:a@h":1,"https://u:b@h":2,"https://u:b@i":3}"#,
+                r#"{"https://[redacted]@h":1,"https://[redacted 2]@h":2,"https://[redacted]@i":3}"#,
+            ),
+        ];
+        for (json, expected) in table {
+            assert_eq!(redacted(json), expected);
+            assert_eq!(redacted(expected), expected, "redacted twice");
+        }
+        let many: Vec<String> = (0..50_000).map(|n| format!("\"sk-0123456789abc{n}\":0")).collect();
+        let many = redacted(&format!("{{{}}}", many.join(",")));
+        let names: std::collections::BTreeMap<String, u8> = serde_json::from_str(&many).unwrap();
+        assert_eq!(names.len(), 50_000);
+    }
+
+    #[test]
+    fn names_are_secret_in_any_case_and_only_for_strings() {
+        for name in [
+            "X-Api-Key",
+            "x_api_key",
+            "APIKEY",
+            "accessToken",
+            "AUTHORIZATION",
+            "Auth.JSON",
+            "C:\\\\config.toml",
+        ] {
+            let json = |value: &str| format!(r#"{{"{name}":{value}}}"#);
+            assert_eq!(
+                redacted(&json(r#"["a",{"b":"c"},[["d"]],null]"#)),
+                json(r#"["[redacted]",{"b":"c"},[["[redacted]"]],null]"#)
+            );
+        }
+        // A schema of a question has members with such names, and none of them is a secret.
+        let schema =
+            r#"{"properties":{"password":{"type":"string","title":"the password"}},"required":["password"]}"#;
+        assert_eq!(redacted(schema), schema);
     }
 
     #[test]

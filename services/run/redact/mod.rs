@@ -2,7 +2,12 @@
 
 mod json;
 mod payload;
+mod pem;
+#[cfg(test)]
+mod tests;
 mod text;
+mod url;
+mod words;
 
 pub(crate) use json::{cut, is_secret_name, redact_json};
 pub(crate) use payload::{LONGEST_TEXT, PayloadRefused, event_payload};

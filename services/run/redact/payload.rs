@@ -327,6 +327,14 @@ mod tests {
     }
 
     #[test]
+    fn members_with_secret_names_stay_apart() {
+        let text = "x".repeat(LONGEST_TEXT + 1);
+        let payload = json!({"text": text, "sk-0123456789abcdef": 1, "sk-0123456789abcdee": 2});
+        let stored = stored(RunEventType::AssistantMessage, &payload).unwrap();
+        assert_eq!((&stored["[redacted]"], &stored["[redacted 2]"]), (&json!(2), &json!(1)));
+    }
+
+    #[test]
     fn an_output_says_how_long_it_was() {
         let output = |more: Value| {
             let mut payload = json!({"stream": "stdout", "text": "x".repeat(LONGEST_TEXT + 7)});

@@ -17,7 +17,7 @@ impl RunService {
     ) -> Result<GotCommand, Error> {
         let (access, run_id) = self.runner_of_command(&caller, &params.command_id).await?;
         let operation = RunOperation::Acknowledge {
-            holder: holder(params.runner_id, params.epoch),
+            holder: holder(&access, params.runner_id, params.epoch),
             command_id: params.command_id.clone(),
         };
         self.change(&access, &run_id, operation).await?;

@@ -6,7 +6,7 @@ use crate::model::call::{EventFacts, NewEvent, RunAnswer, RunOperation};
 use crate::redact::event_payload;
 use crate::runner::holder;
 use crate::runs::{printable, unexpected};
-use kernel::{Caller, CpuOwner};
+use kernel::{Caller, CpuOwner, from_iso};
 use proto_schemas::requests::run::RunEventType;
 use proto_schemas::requests::runner::{AppendEvents, AppendedRunEvents, NewRunEvent};
 use serde::Deserialize;
@@ -19,6 +19,7 @@ const SMALL: usize = 16 << 10;
 #[serde(rename_all = "camelCase")]
 struct ApprovalNamed {
     approval_id: String,
+    expires_at: Option<String>,
 }
 
 impl RunService {
@@ -29,7 +30,7 @@ impl RunService {
     ) -> Result<AppendedRunEvents, Error> {
         let access = self.runner_of(&caller, &params.run_id)?;
         let AppendEvents { run_id, runner_id, epoch, .. } = &params;
-        let (run_id, holder) = (run_id.clone(), holder(runner_id.clone(), *epoch));
+        let (run_id, holder) = (run_id.clone(), holder(&access, runner_id.clone(), *epoch));
         let given = events_of(params)?;
         let bytes: usize = given.iter().map(|event| event.payload.get().len()).sum();
         let events = match bytes <= SMALL {
@@ -70,18 +71,22 @@ fn checked(event: NewRunEvent) -> Result<NewEvent, Error> {
     }
     let payload = event_payload(kind, &payload)?;
     let facts = match kind {
-        RunEventType::ApprovalRequest => EventFacts::ApprovalRequest { approval_id: approval_id(&payload)? },
+        RunEventType::ApprovalRequest => {
+            let ApprovalNamed { approval_id, expires_at } = approval(&payload)?;
+            // What is no time is as good as absent: the question ends with its command at the latest.
+            EventFacts::ApprovalRequest { approval_id, expires_at: expires_at.as_deref().and_then(from_iso) }
+        }
         RunEventType::ApprovalResolved => {
-            EventFacts::ApprovalResolved { approval_id: approval_id(&payload)? }
+            EventFacts::ApprovalResolved { approval_id: approval(&payload)?.approval_id }
         }
         _ => EventFacts::Nothing,
     };
     Ok(NewEvent { client_event_id, kind, command_id, payload, facts })
 }
 
-fn approval_id(payload: &serde_json::value::RawValue) -> Result<String, Error> {
+fn approval(payload: &serde_json::value::RawValue) -> Result<ApprovalNamed, Error> {
     let named: ApprovalNamed = serde_json::from_str(payload.get())
         .map_err(|_| Error::Invalid("payload.approvalId must be a string".to_owned()))?;
     printable("payload.approvalId", &named.approval_id)?;
-    Ok(named.approval_id)
+    Ok(named)
 }

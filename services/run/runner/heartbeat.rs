@@ -18,7 +18,7 @@ impl RunService {
     ) -> Result<RenewedRunLease, Error> {
         let access = self.runner_of(&caller, &params.run_id)?;
         let runner_id = params.runner_id.clone();
-        let holder = holder(params.runner_id, params.epoch);
+        let holder = holder(&access, params.runner_id, params.epoch);
         if params.release == Some(true) {
             let answer = self.change(&access, &params.run_id, RunOperation::Release { holder }).await?;
             let RunAnswer::Released { pending } = answer else { return Err(unexpected()) };

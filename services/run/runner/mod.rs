@@ -10,6 +10,8 @@ mod report;
 mod set_command_status;
 mod set_run_status;
 
+pub(crate) use poll_commands::ToldFlags;
+
 use crate::RunService;
 use crate::access::RunAccess;
 use crate::error::Error;
@@ -32,23 +34,28 @@ impl RunService {
     fn runner_of(&self, caller: &Caller, run_id: &str) -> Result<RunAccess, Error> {
         let access = self.access(caller)?;
         match &access {
-            RunAccess::Runner { run, .. } if run != run_id => {
-                Err(Error::Forbidden("the token belongs to a runner of another run".to_owned()))
-            }
+            RunAccess::Runner { run, .. } if run != run_id => Err(Error::of_another_run()),
             RunAccess::Runner { .. } | RunAccess::Admin => Ok(access),
             RunAccess::Tenants(_) => Err(Error::Forbidden("this is for runners".to_owned())),
         }
     }
 
-    /// The same for a command: the token says of which run it has to be.
+    /// The same for a command: the token says of which run it has to be. What is not of that run is refused alike, whether it exists or not.
     async fn runner_of_command(&self, caller: &Caller, id: &str) -> Result<(RunAccess, String), Error> {
         let access = self.access(caller)?;
-        let run = self.store.run_of_command(id).await?;
-        let run = run.ok_or_else(|| Error::NotFound(format!("command {id}")))?;
-        Ok((self.runner_of(caller, &run).map(|_| access)?, run))
+        match (self.store.run_of_command(id).await?, &access) {
+            (Some(run), _) => Ok((self.runner_of(caller, &run)?, run)),
+            (None, RunAccess::Runner { .. }) => Err(Error::of_another_run()),
+            (None, _) => Err(Error::NotFound(format!("command {id}"))),
+        }
     }
 }
 
-fn holder(runner_id: String, epoch: i64) -> Holder {
-    Holder { runner_id, epoch }
+/// Who says that it has the lease; a runner, as the attempt of its token.
+fn holder(access: &RunAccess, runner_id: String, epoch: i64) -> Holder {
+    let attempt = match access {
+        RunAccess::Runner { attempt, .. } => Some(attempt.clone()),
+        RunAccess::Admin | RunAccess::Tenants(_) => None,
+    };
+    Holder { runner_id, epoch, attempt }
 }

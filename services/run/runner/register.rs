@@ -5,11 +5,11 @@ use crate::access::RunAccess;
 use crate::error::Error;
 use crate::ids::new_id;
 use crate::known_profiles::check_slug;
-use crate::model::call::RunOperation;
+use crate::model::call::{NewRunner, RunAnswer, RunOperation};
 use crate::model::decide::DEFAULT_LEASE_MS;
+use crate::runs::{printable, unexpected};
 use crate::shown::redacted;
-use crate::store::NewRunnerRow;
-use kernel::{Caller, Payer, RpcError, iso_ms};
+use kernel::{Caller, RpcError, iso_ms};
 use proto_schemas::requests::runner::{Register, RegisteredRunner, RunnerPlacement};
 use serde_json::value::to_raw_value;
 use std::sync::Arc;
@@ -38,8 +38,10 @@ impl RunService {
                 return Err(Error::Forbidden(format!("{member} is not that of the token")));
             }
         }
+        check_attempt(&attempt)?;
+        check_slug(&params.backend_profile)?;
         let access = self.runner_of(&caller, &run_id)?;
-        let run = self.visible_run(&access, &run_id).await?;
+        self.visible_run(&access, &run_id).await?;
         if self.store.count_runners(&run_id).await? >= MOST_RUNNERS {
             return Err(Error::Limit {
                 sentence: format!("a run may have {MOST_RUNNERS} runners at most"),
@@ -48,32 +50,30 @@ impl RunService {
                 held: MOST_RUNNERS,
             });
         }
-        let now = self.clock.now_ms();
-        let runner_id = new_id(&self.ids, "runner", now);
-        check_slug(&params.backend_profile)?;
+
+        let runner_id = new_id(&self.ids, "runner", self.clock.now_ms());
         let body = to_raw_value(&params).map_err(RpcError::internal)?;
-        let body = redacted(&body)?.get().to_owned();
-        let operation = RunOperation::Register { runner_id: runner_id.clone(), attempt: attempt.clone() };
         let placement = match params.placement {
             RunnerPlacement::HostProcess => "host-process",
             RunnerPlacement::KubernetesJob => "kubernetes-job",
         };
-        let payer = Payer::tenant(&run.row.tenant);
-        let row = NewRunnerRow {
-            id: &runner_id,
-            payer: payer.key(),
-            run_id: &run_id,
-            attempt: &attempt,
-            placement,
-            body: &body,
-            registered_at: now,
-        };
-        self.store.insert_runner(&row).await?;
-        self.change(&access, &run_id, operation).await?;
+        let body = redacted(&body)?.get().to_owned();
+        let new = NewRunner { id: runner_id.clone(), attempt, placement, body };
+        let answer = self.change(&access, &run_id, RunOperation::Register(Box::new(new))).await?;
+        let RunAnswer::Registered { at } = answer else { return Err(unexpected()) };
         Ok(RegisteredRunner {
             runner_id,
-            registered_at: iso_ms(now),
+            registered_at: iso_ms(at),
             heartbeat_interval_ms: DEFAULT_LEASE_MS / 3,
         })
+    }
+}
+
+/// An attempt is a name in the store, and the second word of the subject of a token. Those of tokens were checked when they were made.
+fn check_attempt(attempt: &str) -> Result<(), Error> {
+    printable("attemptId", attempt)?;
+    match attempt.is_empty() || attempt.contains(' ') {
+        true => Err(Error::Invalid("attemptId must have a character, and no spaces".to_owned())),
+        false => Ok(()),
     }
 }

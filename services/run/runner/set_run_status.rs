@@ -18,7 +18,8 @@ impl RunService {
     ) -> Result<GotRun, Error> {
         let access = self.runner_of(&caller, &params.run_id)?;
         let report = report(params.status, params.failure_kind, params.failure_message)?;
-        let operation = RunOperation::ReportRun { holder: holder(params.runner_id, params.epoch), report };
+        let holder = holder(&access, params.runner_id, params.epoch);
+        let operation = RunOperation::ReportRun { holder, report };
         self.change(&access, &params.run_id, operation).await?;
         let run = self.visible_run(&access, &params.run_id).await?;
         Ok(GotRun { run: self.run_record(&run)? })

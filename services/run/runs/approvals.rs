@@ -2,6 +2,7 @@
 
 use crate::RunService;
 use crate::error::Error;
+use crate::shown::approval_shown;
 use kernel::Caller;
 use proto_schemas::requests::run::{Approvals, RunApprovalList};
 use std::sync::Arc;
@@ -17,7 +18,9 @@ impl RunService {
     ) -> Result<RunApprovalList, Error> {
         let run = self.run_of(&caller, &params.run_id).await?;
         let open = self.store.open_approvals(&run.row.id).await?;
-        let shown = open.into_iter().map(|approval| self.approval_shown(approval, run.row.timeout_ms));
-        Ok(RunApprovalList { approvals: shown.collect::<Result<_, _>>()? })
+        // One that has expired takes no answer, though its command may not have ended yet.
+        let now = self.clock.now_ms();
+        let open = open.into_iter().filter(|approval| now < approval.expires_at);
+        Ok(RunApprovalList { approvals: open.map(approval_shown).collect() })
     }
 }

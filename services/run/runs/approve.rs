@@ -7,7 +7,7 @@ use crate::model::call::{RunAnswer, RunOperation};
 use crate::runs::approvals::MOST_PAYLOAD;
 use crate::runs::create::unexpected;
 use crate::runs::printable;
-use crate::shown::redacted;
+use crate::shown::{approval_shown, redacted};
 use kernel::Caller;
 use proto_schemas::requests::run::{AnsweredApproval, Approve};
 use std::sync::Arc;
@@ -35,9 +35,8 @@ impl RunService {
         };
         let answer = self.change(&access, &run_id, approve).await?;
         let RunAnswer::Approved = answer else { return Err(unexpected()) };
-        let run = self.visible_run(&access, &run_id).await?;
         let approval = self.store.approval(&run_id, &approval_id).await?;
         let approval = approval.ok_or_else(|| Error::NotFound(format!("approval {approval_id}")))?;
-        Ok(AnsweredApproval { approval: self.approval_shown(approval, run.row.timeout_ms)? })
+        Ok(AnsweredApproval { approval: approval_shown(approval) })
     }
 }

@@ -1,6 +1,7 @@
 //! `run.create`: create a run.
 
 use crate::RunService;
+use crate::access::RunAccess;
 use crate::error::Error;
 use crate::ids::new_id;
 use crate::model::call::{NewRun, RunAnswer, RunOperation};
@@ -19,19 +20,24 @@ impl RunService {
         check_provider_id(&params.provider_id)?;
         printable("providerId", &params.provider_id)?;
         access.may_create_for(&params.tenant_id, &self.settings)?;
+        let key = params.idempotency_key.clone();
+        let hash = match &key {
+            Some(key) => {
+                printable("idempotencyKey", key)?;
+                Some(self.digest(&caller, &Create { idempotency_key: None, ..params.clone() }).await?)
+            }
+            None => None,
+        };
+        if let (Some(key), Some(hash)) = (&key, &hash)
+            && let Some(run_id) = self.created_before(&params.tenant_id, key, hash).await?
+        {
+            return self.created_run(&access, &run_id, false).await;
+        }
         let configured = self.secrets.list().await?;
         let has_secret = |profile: &str| configured.iter().any(|known| known == profile);
         let fixed = check_run(&self.settings, &params, has_secret)?;
         self.check_workspace(&fixed).await?;
 
-        let key = params.idempotency_key.clone();
-        if let Some(key) = &key {
-            printable("idempotencyKey", key)?;
-        }
-        let hash = match &key {
-            Some(_) => Some(self.digest(&caller, &Create { idempotency_key: None, ..params.clone() }).await?),
-            None => None,
-        };
         let new = NewRun {
             payer: Payer::tenant(&params.tenant_id),
             profile: fixed.backend_profile.clone(),
@@ -48,7 +54,27 @@ impl RunService {
         if created {
             self.metrics.created.inc();
         }
-        let run = self.visible_run(&access, &run_id).await?;
+        self.created_run(&access, &run_id, created).await
+    }
+
+    /// The run that an earlier call with this key has created. What is checked of a new run need not hold any more: the run is there. Of two
+    /// calls at once neither sees the other here, and the commit decides.
+    async fn created_before(&self, tenant: &str, key: &str, hash: &str) -> Result<Option<String>, Error> {
+        match self.store.run_of_key(tenant, key).await? {
+            Some((existing, known)) if known != hash => {
+                Err(Error::Idempotency { member: "existingRunId", existing })
+            }
+            found => Ok(found.map(|(existing, _)| existing)),
+        }
+    }
+
+    async fn created_run(
+        &self,
+        access: &RunAccess,
+        run_id: &str,
+        created: bool,
+    ) -> Result<CreatedRun, Error> {
+        let run = self.visible_run(access, run_id).await?;
         Ok(CreatedRun { run: self.run_record(&run)?, created })
     }
 

@@ -3,8 +3,11 @@
 use crate::RunService;
 use crate::access::RunAccess;
 use crate::error::Error;
+use crate::ids::can_exist;
+use crate::runs::commands::that_fit;
+use crate::store::{BoundedPage, ListedRuns};
 use kernel::{Caller, PageLimit};
-use proto_schemas::requests::run::{List, RunPage};
+use proto_schemas::requests::run::{List, RunPage, RunRecord};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -26,19 +29,26 @@ impl RunService {
             }
         };
         if let Some(cursor) = &params.cursor
-            && !cursor.starts_with("run_")
+            && !(cursor.starts_with("run_") && can_exist(cursor))
         {
             return Err(Error::Invalid("cursor is not one that run.list gave".to_owned()));
         }
-        let open = params.open == Some(true);
-        let mut runs =
-            self.store.runs_of(tenants.as_ref(), open, params.cursor.as_deref(), limit + 1).await?;
-        let more = runs.len() > usize::try_from(limit).unwrap_or(usize::MAX);
-        if more {
-            runs.pop();
-        }
-        let next_cursor = runs.last().filter(|_| more).map(|run| run.row.id.clone());
-        let runs = runs.iter().map(|run| self.run_record(run)).collect::<Result<_, _>>()?;
+        let wanted = ListedRuns {
+            tenants: tenants.as_ref(),
+            open: params.open == Some(true),
+            before: params.cursor.as_deref(),
+            limit,
+        };
+        let BoundedPage { items, more } = self.store.runs_of(&wanted).await?;
+        let runs = items.iter().map(|run| self.run_record(run)).collect::<Result<_, _>>()?;
+        let (runs, cut) = that_fit(runs, bytes_of);
+        let next_cursor = runs.last().filter(|_| more || cut).map(|run| run.run_id.clone());
         Ok(RunPage { runs, next_cursor })
     }
+}
+
+/// Of what its owner has written as JSON. The rest of a run is short.
+fn bytes_of(run: &RunRecord) -> usize {
+    let given = [Some(&run.workspace_ref), run.trace_sink.as_ref(), run.resource_bundle_ref.as_ref()];
+    given.into_iter().flatten().map(|json| json.get().len()).sum()
 }

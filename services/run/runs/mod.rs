@@ -15,6 +15,7 @@ mod results;
 mod watching;
 
 pub(crate) use create::unexpected;
+pub(crate) use results::KnownFolds;
 pub(crate) use watching::{RunSubscriptions, watch_events};
 
 use crate::RunService;
@@ -52,7 +53,7 @@ impl RunService {
         if let RunAccess::Runner { run, .. } = access
             && run != id
         {
-            return Err(Error::Forbidden("the token belongs to a runner of another run".to_owned()));
+            return Err(Error::of_another_run());
         }
         let found = self.store.run(id).await?;
         let found = found.filter(|run| access.sees(&run.row.tenant, &run.row.id));
@@ -70,9 +71,12 @@ impl RunService {
         found.ok_or_else(|| Error::NotFound(format!("command {id}")))
     }
 
-    /// The run of a command, if the command exists for the caller.
+    /// The run of a command, if the command exists for the caller. A runner is not told which commands of other runs there are.
     pub(crate) async fn run_of_command(&self, access: &RunAccess, id: &str) -> Result<RunFacts, Error> {
-        let not_found = || Error::NotFound(format!("command {id}"));
+        let not_found = || match access {
+            RunAccess::Runner { .. } => Error::of_another_run(),
+            RunAccess::Tenants(_) | RunAccess::Admin => Error::NotFound(format!("command {id}")),
+        };
         let run = self.store.run_of_command(id).await?.ok_or_else(not_found)?;
         self.visible_run(access, &run).await.map_err(|error| match error {
             Error::NotFound(_) => not_found(),

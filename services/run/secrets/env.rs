@@ -36,7 +36,7 @@ fn read_only(profile: &str) -> SecretError {
 }
 
 impl SecretStore for EnvSecrets {
-    fn put(&self, profile: &str, _: &BTreeMap<&str, &str>) -> Result<(), SecretError> {
+    fn put(&self, profile: &str, _: &BTreeMap<&str, &str>) -> Result<String, SecretError> {
         Err(read_only(profile))
     }
 
@@ -48,8 +48,12 @@ impl SecretStore for EnvSecrets {
         Ok(self.0.contains(profile))
     }
 
-    fn list(&self) -> Result<Vec<String>, SecretError> {
-        Ok(self.0.iter().cloned().collect())
+    fn version(&self, _: &str) -> Result<Option<String>, SecretError> {
+        Ok(None)
+    }
+
+    fn versions(&self) -> Result<BTreeMap<String, Option<String>>, SecretError> {
+        Ok(self.0.iter().map(|profile| (profile.clone(), None)).collect())
     }
 }
 
@@ -62,7 +66,8 @@ mod tests {
         let names = ["AGENTRUN_PROVIDER_MINIMAX_M3_API_KEY", "AGENTRUN_PROVIDER_CODEX_AUTH_JSON"];
         let others = ["AGENTRUN_PROVIDER__API_KEY", "AGENTRUN_PROVIDER_X", "OPENAI_API_KEY", "PATH"];
         let secrets = EnvSecrets::of(names.into_iter().chain(others).map(str::to_owned));
-        assert_eq!(secrets.list().unwrap(), ["codex", "minimax-m3"]);
+        let profiles: Vec<String> = secrets.versions().unwrap().into_keys().collect();
+        assert_eq!(profiles, ["codex", "minimax-m3"]);
         assert!(secrets.has("codex").unwrap() && !secrets.has("x").unwrap());
         let refused = secrets.put("minimax-m3", &BTreeMap::new()).unwrap_err();
         assert!(refused.to_string().contains("AGENTRUN_PROVIDER_MINIMAX_M3_API_KEY"), "{refused}");

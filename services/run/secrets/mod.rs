@@ -8,7 +8,7 @@ use crate::known_profiles::{is_slug, secret_name};
 use crate::settings::SecretStoreKind;
 use env::EnvSecrets;
 use file::FileSecrets;
-use kernel::RpcError;
+use kernel::{Ids, RpcError};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -22,13 +22,15 @@ const KEYS: [&str; 2] = [AUTH_JSON, CONFIG_TOML];
 
 /// Where credentials are stored, one for each profile. The calls wait for a disk.
 pub(crate) trait SecretStore: Send + Sync {
-    /// Replaces the credential of a profile: keys that are not given are removed.
-    fn put(&self, profile: &str, keys: &BTreeMap<&str, &str>) -> Result<(), SecretError>;
+    /// Replaces the credential of a profile, at once and as a whole: keys that are not given are removed. Gives the name of this version.
+    fn put(&self, profile: &str, keys: &BTreeMap<&str, &str>) -> Result<String, SecretError>;
     /// One that is not there is removed already.
     fn remove(&self, profile: &str) -> Result<(), SecretError>;
     fn has(&self, profile: &str) -> Result<bool, SecretError>;
-    /// The profiles that have one.
-    fn list(&self) -> Result<Vec<String>, SecretError>;
+    /// Which version is there. `None` if it is not one that was put there.
+    fn version(&self, profile: &str) -> Result<Option<String>, SecretError>;
+    /// The profiles that have one, and which.
+    fn versions(&self) -> Result<BTreeMap<String, Option<String>>, SecretError>;
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -55,14 +57,14 @@ impl From<SecretError> for Error {
 #[derive(Clone)]
 pub(crate) struct Secrets {
     store: Arc<dyn SecretStore>,
-    /// Who changes a credential and what is known of it holds it, so that the two belong together.
+    /// Who changes a credential and what is known of it holds it, so that in this process nobody waits for a row with a connection.
     changing: Arc<Mutex<()>>,
 }
 
 impl Secrets {
-    pub fn open(kind: SecretStoreKind, data: &Path) -> Secrets {
+    pub fn open(kind: SecretStoreKind, data: &Path, ids: &Ids) -> Secrets {
         let store: Arc<dyn SecretStore> = match kind {
-            SecretStoreKind::File => Arc::new(FileSecrets::new(&data.join("secrets"))),
+            SecretStoreKind::File => Arc::new(FileSecrets::new(&data.join("secrets"), ids)),
             SecretStoreKind::Env => Arc::new(EnvSecrets::of_this_process()),
         };
         Secrets { store, changing: Arc::default() }
@@ -73,7 +75,7 @@ impl Secrets {
         self.changing.lock().await
     }
 
-    pub async fn put(&self, profile: &str, keys: BTreeMap<&'static str, String>) -> Result<(), Error> {
+    pub async fn put(&self, profile: &str, keys: BTreeMap<&'static str, String>) -> Result<String, Error> {
         let profile = profile.to_owned();
         self.work(move |store| {
             let keys = keys.iter().map(|(key, value)| (*key, value.as_str())).collect();
@@ -92,8 +94,18 @@ impl Secrets {
         self.work(move |store| store.has(&profile)).await
     }
 
+    pub async fn version(&self, profile: &str) -> Result<Option<String>, Error> {
+        let profile = profile.to_owned();
+        self.work(move |store| store.version(&profile)).await
+    }
+
+    /// The profiles that have a credential, and which version of it.
+    pub async fn versions(&self) -> Result<BTreeMap<String, Option<String>>, Error> {
+        self.work(|store| store.versions()).await
+    }
+
     pub async fn list(&self) -> Result<Vec<String>, Error> {
-        self.work(|store| store.list()).await
+        Ok(self.versions().await?.into_keys().collect())
     }
 
     async fn work<T: Send + 'static>(

@@ -10,6 +10,7 @@ use crate::shown::redacted_text;
 use crate::store::NewSession;
 use kernel::{Caller, Payer, RpcError};
 use proto_schemas::requests::session::{Create, GotRunSession};
+use sqlx::AnyConnection;
 use std::sync::Arc;
 
 const DEFAULT_EXPIRY_MS: i64 = 30 * 86_400_000;
@@ -58,9 +59,26 @@ impl RunService {
         };
         let mut tx = self.store.db().begin().await?;
         let charge = self.store.account.before(&mut tx, payer.clone()).await?;
+        // Behind the lock of the tenant's account, so that nobody else is counted meanwhile.
+        self.has_place(&mut tx, &params.tenant_id).await?;
         self.store.insert_session(&mut tx, &new).await?;
         self.store.account.charge(&mut tx, charge).await?;
         Ok(self.store.db().commit(tx).await?)
+    }
+
+    /// A folder costs the server more than its row, and only the row is in the account of the tenant.
+    async fn has_place(&self, tx: &mut AnyConnection, tenant: &str) -> Result<(), Error> {
+        let limit = i64::from(self.settings.sessions);
+        let held = self.store.count_sessions(tx, tenant, limit).await?;
+        match held < limit {
+            true => Ok(()),
+            false => Err(Error::Limit {
+                sentence: format!("a tenant can have at most {limit} sessions with storage"),
+                scope: "run.sessions",
+                limit,
+                held,
+            }),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ impl RunService {
         self.visible_session(&caller, &session_id, "").await?;
         // The row first: from its commit on no runner is started in the folder.
         if self.store.evict_session(&session_id, self.clock.now_ms()).await? {
-            self.remove_unless_used(&session_id).await?;
+            self.try_to_remove(&session_id).await;
         }
         let session = self.visible_session(&caller, &session_id, "").await?;
         self.shown_storage(session).await

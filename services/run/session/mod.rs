@@ -6,6 +6,7 @@ mod create;
 mod delete_storage;
 mod get;
 mod list;
+mod measured_storage;
 mod output;
 mod paging;
 mod read;

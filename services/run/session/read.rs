@@ -36,12 +36,14 @@ impl RunService {
     async fn move_reader(&self, session: &RunSessionView, reader: &str, version: i64) -> Result<(), Error> {
         let payer = Payer::tenant(&session.tenant);
         let mut tx = self.store.db().begin().await?;
-        let readers = self.store.lock_readers(&mut tx, &session.id).await?;
+        let Some(readers) = self.store.lock_readers(&mut tx, &session.id).await? else {
+            return Err(Error::NotFound(format!("session {}", session.id)));
+        };
         if !self.store.move_reader(&mut tx, &session.id, reader, version).await? {
             if readers >= MOST_READERS {
                 return Err(Error::Limit {
                     sentence: format!("a session can have at most {MOST_READERS} readers"),
-                    scope: "session_readers",
+                    scope: "session.readers",
                     limit: MOST_READERS,
                     held: readers,
                 });

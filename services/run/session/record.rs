@@ -3,6 +3,7 @@
 use crate::RunService;
 use crate::access::RunAccess;
 use crate::error::Error;
+use crate::runs::printable;
 use crate::storage::BACKEND;
 use crate::store::RunSessionView;
 use kernel::{Caller, iso_ms};
@@ -42,7 +43,7 @@ pub(crate) fn reader_of(reader: Option<String>) -> Result<String, Error> {
     let reader = reader.unwrap_or_else(|| READER.to_owned());
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.@-".contains(&byte);
     match (1..=LONGEST_READER).contains(&reader.len()) && reader.bytes().all(allowed) {
-        true => Ok(reader),
+        true => printable("readerId", &reader).map(|()| reader),
         false => {
             let sentence = "readerId must have 1 to 64 characters of A-Z, a-z, 0-9, '_', '.', '@' and '-'";
             Err(Error::Invalid(sentence.to_owned()))
@@ -97,5 +98,6 @@ pub(crate) fn record(session: RunSessionView) -> RunSessionRecord {
         storage_updated_at: session.storage_at.map(iso_ms),
         storage_evicted_at: session.evicted_at.map(iso_ms),
         liveness: None,
+        supervisor: None,
     }
 }

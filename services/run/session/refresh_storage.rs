@@ -4,7 +4,7 @@ use crate::RunService;
 use crate::access::RunAccess;
 use crate::error::Error;
 use crate::session::storage::check;
-use crate::store::ReportedStorage;
+use crate::store::{FoundStorage, ReportingLease};
 use kernel::Caller;
 use proto_schemas::requests::session::{RefreshStorage, RunSessionStorage, StorageKind};
 use std::sync::Arc;
@@ -18,20 +18,22 @@ impl RunService {
         check(&params)?;
         let access = RunAccess::of(&caller, &self.settings)?;
         let session = self.store.session(&params.session_id, "").await?;
-        if let (RunAccess::Runner { run, .. }, Some(session)) = (&access, &session)
-            && session.active_run.as_ref() != Some(run)
+        // Whether another session exists is no answer for a runner.
+        if let RunAccess::Runner { run, .. } = &access
+            && session.as_ref().and_then(|session| session.active_run.as_ref()) != Some(run)
         {
-            return Err(Error::Forbidden("the token belongs to a runner of another run".to_owned()));
+            return Err(Error::of_another_run());
         }
         let is_runner = matches!(access, RunAccess::Runner { .. });
         let session = session.filter(|session| is_runner || access.sees(&session.tenant, ""));
         let Some(session) = session else {
             return Err(Error::NotFound(format!("session {}", params.session_id)));
         };
-        let holder = match &access {
-            RunAccess::Runner { attempt, .. } => {
+        let lease = match &access {
+            RunAccess::Runner { run, attempt } => {
                 self.check_lease(&session, attempt, &params).await?;
-                Some((params.runner_id.as_str(), params.epoch))
+                let runner = params.runner_id.clone();
+                Some(ReportingLease { run: run.clone(), runner, epoch: params.epoch })
             }
             RunAccess::Admin => None,
             RunAccess::Tenants(_) => {
@@ -39,14 +41,14 @@ impl RunService {
             }
         };
 
-        let reported = ReportedStorage {
+        let found = FoundStorage {
             session_id: &session.id,
             bytes: params.size_bytes,
             files: params.files_count,
             sha256: params.sha256.as_deref(),
             now: self.clock.now_ms(),
         };
-        if !self.store.report_storage(&reported, holder).await? {
+        if !self.store.report_storage(&found, lease.as_ref()).await? {
             // Either it was evicted, or the lease has changed hands since it was checked.
             return Err(match session.kind_of_storage() {
                 StorageKind::Pvc => Error::Lease(Box::default()),

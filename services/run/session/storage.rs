@@ -40,9 +40,9 @@ impl RunService {
             return Ok(());
         }
         let now = self.clock.now_ms();
-        let live = lease.filter(|lease| lease.is_live(now, self.started_at));
+        let live = lease.filter(|lease| lease.is_live(now, self.started_at()));
         let conflict = live.map(|lease| {
-            let ends_at = lease.ends_at(self.started_at);
+            let ends_at = lease.ends_at(self.started_at());
             LeaseConflict {
                 owner: lease.lease_runner,
                 attempt: lease.lease_attempt,

@@ -1,12 +1,11 @@
 //! Pages of the log of a run, with all events or with those of some types.
 
 use super::Store;
+use super::pages::end_of_page;
 use kernel::json_rows as json;
 use proto_schemas::requests::run::RunEventType;
 use sqlx::{Any, AssertSqlSafe};
 
-/// How many bytes of payloads a page has, but for the last event of it.
-const PAGE_BYTES: i64 = 1 << 20;
 /// How far one call looks for events of the wanted types. A page may be empty and not the last one.
 const WINDOW: i64 = 5000;
 
@@ -94,34 +93,5 @@ impl Store {
     /// Whether an event is of one of the types in the list of the fourth parameter; an empty list is all of them.
     fn is_wanted(&self) -> String {
         format!("($4 = '[]' OR kind IN {})", json::texts(self.db.engine(), 4))
-    }
-}
-
-/// The seq of the last event of a page, if there are more events than it has.
-fn end_of_page(sizes: &[(i64, i64)], limit: i64) -> Option<i64> {
-    let (mut count, mut bytes, mut last) = (0, 0, None);
-    for (seq, size) in sizes {
-        if count == limit || bytes >= PAGE_BYTES {
-            return last;
-        }
-        (count, bytes, last) = (count + 1, bytes + size, Some(*seq));
-    }
-    None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_page_ends_at_its_limit_or_after_the_event_that_fills_it() {
-        let small = [(1, 10), (4, 10), (9, 10)];
-        for (limit, end) in [(1, Some(1)), (2, Some(4)), (3, None), (4, None)] {
-            assert_eq!(end_of_page(&small, limit), end, "{limit}");
-        }
-        let large = [(1, 10), (2, PAGE_BYTES), (3, 10)];
-        assert_eq!(end_of_page(&large, 10), Some(2));
-        assert_eq!(end_of_page(&large[1..], 10), Some(2), "an event that fills a page alone is on it");
-        assert_eq!((end_of_page(&large[..2], 10), end_of_page(&[], 10)), (None, None));
     }
 }

@@ -7,9 +7,9 @@ use super::row::{
 use super::{RunsWanted, Store};
 use crate::model::run::{LoadedRun, Runs};
 use kernel::json_rows as json;
-use kernel::{Engine, Payer, Statements};
+use kernel::{Engine, KeptSums, Payer, Statements};
 use serde::Serialize;
-use sqlx::{AnyConnection, AssertSqlSafe};
+use sqlx::{Any, AnyConnection, AssertSqlSafe};
 use std::collections::BTreeSet;
 
 /// What a row that was read together with others is.
@@ -50,25 +50,81 @@ const PAIR: [json::Column; 2] = [("owner", "TEXT"), ("name", "TEXT")];
 impl Store {
     /// Reads everything wanted in a transaction that writes. On SQLite nobody else writes meanwhile. On PostgreSQL the runs are locked
     /// first, in the order of their ids, then their sessions, then keys, and last the accounts of the tenants: two processes that are
-    /// about the same wait for each other, and never both at once.
+    /// about the same wait for each other, and never both at once. What is read, and what is counted, is read after that.
     pub async fn load(&self, tx: &mut AnyConnection, wanted: &RunsWanted) -> sqlx::Result<Runs> {
-        if self.engine() == Engine::Postgres {
-            self.lock(tx, wanted).await?;
+        let kept = match self.engine() {
+            Engine::Sqlite => None,
+            Engine::Postgres => Some(self.lock(tx, wanted).await?),
+        };
+        let mut runs = read(self.statements(wanted)?.fetch(tx).await?)?;
+        runs.kept = match kept {
+            Some(kept) => kept,
+            None => {
+                let storing = wanted.storing.iter().filter_map(|id| runs.runs.get(id));
+                self.kept(tx, wanted, storing.map(|run| Payer::tenant(&run.row.tenant)).collect()).await?
+            }
+        };
+        Ok(runs)
+    }
+
+    /// What is kept for those who pay for the calls. On PostgreSQL their accounts are locked from here on.
+    async fn kept(
+        &self,
+        tx: &mut AnyConnection,
+        wanted: &RunsWanted,
+        mut payers: BTreeSet<Payer>,
+    ) -> sqlx::Result<KeptSums> {
+        payers.extend(wanted.payers.iter().cloned());
+        match payers.is_empty() {
+            true => Ok(KeptSums::default()),
+            false => self.account.read(tx, &payers).await,
         }
+    }
+
+    /// Locks what the calls are about, and gives what is kept for those who pay. A call that logs an event changes an account, too, by the
+    /// number of events in the row of its run: so every account is locked here, in one order, and not where the rows are written.
+    async fn lock(&self, tx: &mut AnyConnection, wanted: &RunsWanted) -> sqlx::Result<KeptSums> {
+        let mut payers = BTreeSet::new();
+        if !wanted.runs.is_empty() {
+            let ids = self.is_one_of("id", 1);
+            let text = format!("SELECT id, tenant FROM run WHERE {ids} ORDER BY id FOR UPDATE");
+            let query = sqlx::query_as::<Any, (String, String)>(AssertSqlSafe(text));
+            let locked = query.bind(json::text(&wanted.runs)?).fetch_all(&mut *tx).await?;
+            let storing = locked.iter().filter(|(id, _)| wanted.storing.contains(id));
+            payers.extend(storing.map(|(_, tenant)| Payer::tenant(tenant)));
+        }
+        if !wanted.whole.is_empty() || !wanted.sessions.is_empty() {
+            let (of_runs, given) = (self.is_one_of("id", 1), json::texts(self.engine(), 2));
+            let text = format!(
+                "SELECT id FROM run_session
+                 WHERE id = ANY(ARRAY(SELECT session_id FROM run WHERE {of_runs} UNION {given})) ORDER BY id FOR UPDATE"
+            );
+            let query = sqlx::query(AssertSqlSafe(text)).bind(json::text(&wanted.whole)?);
+            query.bind(json::text(&wanted.sessions)?).fetch_all(&mut *tx).await?;
+        }
+        if !wanted.run_keys.is_empty() {
+            let keys: BTreeSet<String> =
+                wanted.run_keys.iter().map(|(tenant, key)| format!("{tenant} {key}")).collect();
+            let names = json::texts(self.engine(), 1);
+            let text = format!(
+                "SELECT CAST(pg_advisory_xact_lock(number) AS TEXT) FROM (
+                     SELECT DISTINCT hashtextextended(CAST(current_schema() AS TEXT) || ' ' || value, 0) AS number
+                     FROM {names} AS names ORDER BY number) AS numbers"
+            );
+            sqlx::query(AssertSqlSafe(text)).bind(json::text(&keys)?).fetch_all(&mut *tx).await?;
+        }
+        self.kept(tx, wanted, payers).await
+    }
+
+    fn statements(&self, wanted: &RunsWanted) -> sqlx::Result<Statements> {
         let mut statements = Statements::new(self.engine());
         if !wanted.runs.is_empty() {
             statements.add(json::text(&wanted.runs)?, |ids| {
                 self.select_by(LoadedKind::Run, RUN_READ, "run", "id", "true", ids)
             });
             statements.add(json::text(&wanted.runs)?, |ids| {
-                self.select_by(
-                    LoadedKind::Command,
-                    COMMAND_READ,
-                    "run_command",
-                    "run_id",
-                    "ended_at IS NULL",
-                    ids,
-                )
+                let open = "ended_at IS NULL";
+                self.select_by(LoadedKind::Command, COMMAND_READ, "run_command", "run_id", open, ids)
             });
         }
         if !wanted.commands.is_empty() {
@@ -84,34 +140,29 @@ impl Store {
             statements.add(json::text(&wanted.whole)?, |ids| {
                 self.select_by(LoadedKind::Job, JOB_READ, "run_job", "run_id", "ended_at IS NULL", ids)
             });
-            statements.add(json::text(&wanted.whole)?, |ids| {
-                let ids = json::texts(self.engine(), ids);
-                let sessions =
-                    format!("run_session WHERE id IN (SELECT session_id FROM run WHERE id IN {ids})");
-                self.select(LoadedKind::Session, SESSION_READ, &sessions)
-            });
+            statements.add(json::text(&wanted.whole)?, |ids| self.select_sessions_of(ids));
         }
         if !wanted.sessions.is_empty() {
             statements.add(json::text(&wanted.sessions)?, |ids| {
                 self.select_by(LoadedKind::Session, SESSION_READ, "run_session", "id", "true", ids)
             });
         }
+        self.add_named(&mut statements, wanted)?;
+        if !wanted.starting.is_empty() {
+            statements.add(json::text(&wanted.starting)?, |ids| self.select_active(ids));
+        }
+        Ok(statements)
+    }
+
+    /// What the calls name by a key or an id that somebody else has given.
+    fn add_named(&self, statements: &mut Statements, wanted: &RunsWanted) -> sqlx::Result<()> {
+        let by_key = ("run_id", "idempotency_key");
+        let run_key = "tenant, idempotency_key, id, request_hash";
+        let event = "run_id, client_event_id, seq";
         let pairs = [
-            (
-                LoadedKind::Command,
-                &wanted.command_keys,
-                "run_command",
-                COMMAND_READ,
-                ("run_id", "idempotency_key"),
-            ),
-            (LoadedKind::Job, &wanted.job_keys, "run_job", JOB_READ, ("run_id", "idempotency_key")),
-            (
-                LoadedKind::Key,
-                &wanted.run_keys,
-                "run",
-                "tenant, idempotency_key, id, request_hash",
-                ("tenant", "idempotency_key"),
-            ),
+            (LoadedKind::Command, &wanted.command_keys, "run_command", COMMAND_READ, by_key),
+            (LoadedKind::Job, &wanted.job_keys, "run_job", JOB_READ, by_key),
+            (LoadedKind::Key, &wanted.run_keys, "run", run_key, ("tenant", "idempotency_key")),
             (
                 LoadedKind::Approval,
                 &wanted.approvals,
@@ -119,13 +170,7 @@ impl Store {
                 APPROVAL_READ,
                 ("run_id", "approval_id"),
             ),
-            (
-                LoadedKind::Event,
-                &wanted.events,
-                "run_event",
-                "run_id, client_event_id, seq",
-                ("run_id", "client_event_id"),
-            ),
+            (LoadedKind::Event, &wanted.events, "run_event", event, ("run_id", "client_event_id")),
         ];
         for (kind, names, table, columns, by) in pairs {
             if !names.is_empty() {
@@ -133,44 +178,6 @@ impl Store {
                 statements
                     .add_rows(&PAIR, &names, |rows| self.select_pairs(kind, columns, table, by, rows))?;
             }
-        }
-        if !wanted.tenants_of.is_empty() {
-            statements.add(json::text(&wanted.tenants_of)?, |ids| self.select_active(ids));
-        }
-        let mut runs = read(statements.fetch(tx).await?)?;
-        let mut payers = wanted.payers.clone();
-        let storing = wanted.tenants_of.iter().filter_map(|id| runs.runs.get(id));
-        payers.extend(storing.map(|run| Payer::tenant(&run.row.tenant)));
-        if !payers.is_empty() {
-            runs.kept = self.account.read(tx, &payers).await?;
-        }
-        Ok(runs)
-    }
-
-    async fn lock(&self, tx: &mut AnyConnection, wanted: &RunsWanted) -> sqlx::Result<()> {
-        let ids = json::texts(self.engine(), 1);
-        if !wanted.runs.is_empty() {
-            let text = format!("SELECT id FROM run WHERE id IN {ids} ORDER BY id FOR UPDATE");
-            sqlx::query(AssertSqlSafe(text)).bind(json::text(&wanted.runs)?).fetch_all(&mut *tx).await?;
-        }
-        if !wanted.whole.is_empty() || !wanted.sessions.is_empty() {
-            let given = json::texts(self.engine(), 2);
-            let text = format!(
-                "SELECT id FROM run_session WHERE id IN (SELECT session_id FROM run WHERE id IN {ids})
-                     OR id IN {given} ORDER BY id FOR UPDATE"
-            );
-            let query = sqlx::query(AssertSqlSafe(text)).bind(json::text(&wanted.whole)?);
-            query.bind(json::text(&wanted.sessions)?).fetch_all(&mut *tx).await?;
-        }
-        if !wanted.run_keys.is_empty() {
-            let keys: BTreeSet<String> =
-                wanted.run_keys.iter().map(|(tenant, key)| format!("{tenant} {key}")).collect();
-            let text = format!(
-                "SELECT CAST(pg_advisory_xact_lock(number) AS TEXT) FROM (
-                     SELECT DISTINCT hashtextextended(CAST(current_schema() AS TEXT) || ' ' || value, 0) AS number
-                     FROM {ids} AS names ORDER BY number) AS numbers"
-            );
-            sqlx::query(AssertSqlSafe(text)).bind(json::text(&keys)?).fetch_all(&mut *tx).await?;
         }
         Ok(())
     }
@@ -217,12 +224,34 @@ impl Store {
         self.select(kind, columns, &from)
     }
 
+    /// The sessions of these runs.
+    fn select_sessions_of(&self, parameter: usize) -> String {
+        let ids = self.is_one_of("id", parameter);
+        let from = match self.engine() {
+            Engine::Sqlite => format!("run_session WHERE id IN (SELECT session_id FROM run WHERE {ids})"),
+            Engine::Postgres => {
+                format!("run_session WHERE id = ANY(ARRAY(SELECT session_id FROM run WHERE {ids}))")
+            }
+        };
+        self.select(LoadedKind::Session, SESSION_READ, &from)
+    }
+
     /// How many active runs the tenants of these runs have.
     fn select_active(&self, parameter: usize) -> String {
-        let ids = json::texts(self.engine(), parameter);
-        let tenants = format!("(SELECT DISTINCT tenant AS name FROM run WHERE id IN {ids}) AS tenants");
+        let ids = self.is_one_of("id", parameter);
+        let tenants = format!("(SELECT DISTINCT tenant AS name FROM run WHERE {ids}) AS tenants");
         let count = "(SELECT COUNT(*) FROM run WHERE run.tenant = tenants.name AND run.active = 1)";
         self.select(LoadedKind::Active, &format!("name, {count}"), &tenants)
+    }
+
+    /// Whether a column has one of the values of a list. On PostgreSQL the list is made first, and then looked up in an index, also where
+    /// the condition is part of a larger one.
+    pub(super) fn is_one_of(&self, column: &str, parameter: usize) -> String {
+        let texts = json::texts(self.engine(), parameter);
+        match self.engine() {
+            Engine::Sqlite => format!("{column} IN {texts}"),
+            Engine::Postgres => format!("{column} = ANY(ARRAY{texts})"),
+        }
     }
 
     fn select(&self, kind: LoadedKind, columns: &str, from: &str) -> String {

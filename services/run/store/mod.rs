@@ -4,6 +4,7 @@ mod events_page;
 pub(crate) mod keeping;
 mod load;
 mod maintenance;
+mod pages;
 mod profiles;
 mod read;
 mod row;
@@ -13,9 +14,10 @@ mod wanted;
 mod write;
 
 pub(crate) use events_page::{PagedEvent, PagedEvents};
+pub(crate) use pages::{BoundedPage, ListedRuns};
 pub(crate) use profiles::{ProfileRow, WrittenProfile};
-pub(crate) use read::{CommandRead, NewRunnerRow, RunFacts};
-pub(crate) use sessions::{ListedSessions, NewSession, ReportedStorage, RunSessionView};
+pub(crate) use read::{CommandRead, RunFacts};
+pub(crate) use sessions::{FoundStorage, ListedSessions, NewSession, ReportingLease, RunSessionView};
 #[cfg(test)]
 pub(crate) use tokens::TokenRun;
 pub(crate) use tokens::{NewToken, TokenFacts};

@@ -1,12 +1,14 @@
 //! What is known of the credentials of profiles. Their values are in the store of secrets.
 
 use super::Store;
-use sqlx::Any;
+use sqlx::{Any, AnyConnection};
 use std::collections::BTreeMap;
 
 #[derive(sqlx::FromRow)]
 pub(crate) struct ProfileRow {
     pub profile: String,
+    /// The version of the credential that this is about.
+    pub secret_version: String,
     /// The names of the keys, with spaces between them.
     pub secret_keys: String,
     pub version: i64,
@@ -19,6 +21,7 @@ pub(crate) struct ProfileRow {
 /// A credential that was stored.
 pub(crate) struct WrittenProfile<'a> {
     pub profile: &'a str,
+    pub secret_version: &'a str,
     pub secret_keys: &'a str,
     pub hash_suffix: &'a str,
     pub base_url: Option<&'a str>,
@@ -29,7 +32,7 @@ pub(crate) struct WrittenProfile<'a> {
 impl Store {
     pub async fn profile(&self, profile: &str) -> sqlx::Result<Option<ProfileRow>> {
         sqlx::query_as::<Any, _>(
-            "SELECT profile, secret_keys, version, hash_suffix, base_url, model, updated_at FROM run_profile
+            "SELECT profile, secret_version, secret_keys, version, hash_suffix, base_url, model, updated_at FROM run_profile
              WHERE profile = $1",
         )
         .bind(profile)
@@ -39,31 +42,53 @@ impl Store {
 
     pub async fn profiles(&self) -> sqlx::Result<BTreeMap<String, ProfileRow>> {
         let rows: Vec<ProfileRow> = sqlx::query_as::<Any, _>(
-            "SELECT profile, secret_keys, version, hash_suffix, base_url, model, updated_at FROM run_profile",
+            "SELECT profile, secret_version, secret_keys, version, hash_suffix, base_url, model, updated_at FROM run_profile",
         )
         .fetch_all(self.db.read())
         .await?;
         Ok(rows.into_iter().map(|row| (row.profile.clone(), row)).collect())
     }
 
-    /// Each credential has a higher version than the one before.
-    pub async fn write_profile(&self, written: &WrittenProfile<'_>) -> sqlx::Result<()> {
-        let query = sqlx::query(
-            "INSERT INTO run_profile (profile, secret_keys, version, hash_suffix, base_url, model, updated_at)
-             VALUES ($1, $2, 1, $3, $4, $5, $6)
-             ON CONFLICT (profile) DO UPDATE SET version = run_profile.version + 1, secret_keys = excluded.secret_keys,
-                 hash_suffix = excluded.hash_suffix, base_url = excluded.base_url, model = excluded.model,
-                 updated_at = excluded.updated_at",
-        );
-        let query = query.bind(written.profile).bind(written.secret_keys).bind(written.hash_suffix);
-        let query = query.bind(written.base_url).bind(written.model).bind(written.now);
-        self.db.counted(query.execute(self.db.write_alone())).await?;
+    /// Locks the row of a profile until the commit, and makes one if there is none: whoever changes the credential holds it, also in
+    /// another process that shares the store of secrets.
+    pub async fn lock_profile(&self, tx: &mut AnyConnection, profile: &str, now: i64) -> sqlx::Result<()> {
+        sqlx::query(
+            "INSERT INTO run_profile (profile, secret_version, secret_keys, version, hash_suffix, updated_at)
+             VALUES ($1, '', '', 0, '', $2)
+             ON CONFLICT (profile) DO UPDATE SET version = run_profile.version",
+        )
+        .bind(profile)
+        .bind(now)
+        .execute(tx)
+        .await?;
         Ok(())
     }
 
-    pub async fn remove_profile(&self, profile: &str) -> sqlx::Result<()> {
-        let query = sqlx::query("DELETE FROM run_profile WHERE profile = $1").bind(profile);
-        self.db.counted(query.execute(self.db.write_alone())).await?;
+    /// Writes the row of a profile that is locked. Each credential has a higher version than the one before.
+    pub async fn write_profile(
+        &self,
+        tx: &mut AnyConnection,
+        written: &WrittenProfile<'_>,
+    ) -> sqlx::Result<()> {
+        sqlx::query(
+            "UPDATE run_profile SET version = version + 1, secret_version = $2, secret_keys = $3, hash_suffix = $4,
+                 base_url = $5, model = $6, updated_at = $7
+             WHERE profile = $1",
+        )
+        .bind(written.profile)
+        .bind(written.secret_version)
+        .bind(written.secret_keys)
+        .bind(written.hash_suffix)
+        .bind(written.base_url)
+        .bind(written.model)
+        .bind(written.now)
+        .execute(tx)
+        .await?;
+        Ok(())
+    }
+
+    pub async fn remove_profile(&self, tx: &mut AnyConnection, profile: &str) -> sqlx::Result<()> {
+        sqlx::query("DELETE FROM run_profile WHERE profile = $1").bind(profile).execute(tx).await?;
         Ok(())
     }
 

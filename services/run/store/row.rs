@@ -1,8 +1,8 @@
 //! Rows, as they are read and written: each is one JSON text on its way, an array when it is read and an object when it is written.
 
 use crate::model::run::{
-    ApprovalRow, CommandRow, EventRow, Failure, JobRow, LeaseState, NewRunRow, NewTokenRow, RunRow,
-    SessionRow, SessionState,
+    ApprovalRow, CommandRow, EventRow, Failure, JobRow, LeaseState, NewRunRow, NewRunnerRow, NewTokenRow,
+    RunRow, RunnerTokenEnd, SessionRow, SessionState,
 };
 use kernel::Payer;
 use kernel::json_rows::Column;
@@ -314,7 +314,7 @@ impl<'a> WrittenRunEvent<'a> {
     }
 }
 
-pub(super) const APPROVAL: [Column; 11] = [
+pub(super) const APPROVAL: [Column; 12] = [
     ("run_id", "TEXT"),
     ("approval_id", "TEXT"),
     ("command_id", "TEXT"),
@@ -323,13 +323,14 @@ pub(super) const APPROVAL: [Column; 11] = [
     ("answer", "TEXT"),
     ("answered_by", "TEXT"),
     ("created_at", "BIGINT"),
+    ("expires_at", "BIGINT"),
     ("answered_at", "BIGINT"),
     ("settled_at", "BIGINT"),
     ("payer", "TEXT"),
 ];
 /// In the order of the members of [`StoredApproval`].
 pub(super) const APPROVAL_READ: &str = "run_id, approval_id, command_id, question, decision, answer, answered_by, \
-     created_at, answered_at, settled_at, payer";
+     created_at, expires_at, answered_at, settled_at, payer";
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredApproval {
@@ -341,6 +342,7 @@ pub(super) struct StoredApproval {
     answer: Option<String>,
     answered_by: Option<String>,
     created_at: i64,
+    expires_at: i64,
     answered_at: Option<i64>,
     settled_at: Option<i64>,
     payer: String,
@@ -357,6 +359,7 @@ impl StoredApproval {
             answer: row.answer.as_ref().map(|answer| answer.get().to_owned()),
             answered_by: row.answered_by.clone(),
             created_at: row.created_at,
+            expires_at: row.expires_at,
             answered_at: row.answered_at,
             settled_at: row.settled_at,
             payer: Payer::tenant(tenant).key().to_owned(),
@@ -373,13 +376,14 @@ impl StoredApproval {
             answer: self.answer.map(RawValue::from_string).transpose().map_err(damaged)?,
             answered_by: self.answered_by,
             created_at: self.created_at,
+            expires_at: self.expires_at,
             answered_at: self.answered_at,
             settled_at: self.settled_at,
         })
     }
 }
 
-pub(super) const JOB: [Column; 15] = [
+pub(super) const JOB: [Column; 16] = [
     ("id", "TEXT"),
     ("run_id", "TEXT"),
     ("command_id", "TEXT"),
@@ -392,13 +396,14 @@ pub(super) const JOB: [Column; 15] = [
     ("log_ref", "TEXT"),
     ("runner_id", "TEXT"),
     ("created_at", "BIGINT"),
+    ("registered_at", "BIGINT"),
     ("ended_at", "BIGINT"),
     ("failed", "BIGINT"),
     ("payer", "TEXT"),
 ];
 /// In the order of the members of [`StoredJob`].
 pub(super) const JOB_READ: &str = "id, run_id, command_id, attempt_id, idempotency_key, request_hash, launcher, env, \
-     idle_timeout_ms, log_ref, runner_id, created_at, ended_at, failed, payer";
+     idle_timeout_ms, log_ref, runner_id, created_at, registered_at, ended_at, failed, payer";
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredJob {
@@ -414,6 +419,7 @@ pub(super) struct StoredJob {
     log_ref: String,
     runner_id: Option<String>,
     created_at: i64,
+    registered_at: Option<i64>,
     ended_at: Option<i64>,
     failed: i64,
     payer: String,
@@ -434,6 +440,7 @@ impl StoredJob {
             log_ref: row.log_ref.clone(),
             runner_id: row.runner.clone(),
             created_at: row.created_at,
+            registered_at: row.registered_at,
             ended_at: row.ended_at,
             failed: i64::from(row.failed),
             payer: Payer::tenant(tenant).key().to_owned(),
@@ -454,6 +461,7 @@ impl StoredJob {
             log_ref: self.log_ref,
             runner: self.runner_id,
             created_at: self.created_at,
+            registered_at: self.registered_at,
             ended_at: self.ended_at,
             failed: self.failed == 1,
         }
@@ -565,6 +573,61 @@ impl<'a> WrittenToken<'a> {
             run_id: &row.run_id,
             attempt_id: &row.attempt,
             created_at: row.created_at,
+        }
+    }
+}
+
+/// In the order of the members of [`WrittenTokenEnd`].
+pub(super) const TOKEN_END: [Column; 4] =
+    [("run_id", "TEXT"), ("attempt_id", "TEXT"), ("ends_at", "BIGINT"), ("decided_at", "BIGINT")];
+
+#[derive(Serialize)]
+pub(super) struct WrittenTokenEnd<'a> {
+    run_id: &'a str,
+    attempt_id: &'a str,
+    ends_at: Option<i64>,
+    decided_at: i64,
+}
+
+impl<'a> WrittenTokenEnd<'a> {
+    pub fn of((run_id, attempt_id): &'a (String, String), end: RunnerTokenEnd) -> WrittenTokenEnd<'a> {
+        let RunnerTokenEnd { decided_at, ends_at } = end;
+        WrittenTokenEnd { run_id, attempt_id, ends_at, decided_at }
+    }
+}
+
+/// In the order of the members of [`WrittenRunner`].
+pub(super) const RUNNER: [Column; 7] = [
+    ("id", "TEXT"),
+    ("payer", "TEXT"),
+    ("run_id", "TEXT"),
+    ("attempt_id", "TEXT"),
+    ("placement", "TEXT"),
+    ("body", "TEXT"),
+    ("registered_at", "BIGINT"),
+];
+
+#[derive(Serialize)]
+pub(super) struct WrittenRunner<'a> {
+    id: &'a str,
+    payer: String,
+    run_id: &'a str,
+    attempt_id: &'a str,
+    placement: &'static str,
+    body: &'a str,
+    registered_at: i64,
+}
+
+impl<'a> WrittenRunner<'a> {
+    pub fn of(row: &'a NewRunnerRow) -> WrittenRunner<'a> {
+        WrittenRunner {
+            id: &row.id,
+            payer: Payer::tenant(&row.tenant).key().to_owned(),
+            run_id: &row.run_id,
+            attempt_id: &row.attempt,
+            placement: row.placement,
+            body: &row.body,
+            registered_at: row.registered_at,
         }
     }
 }

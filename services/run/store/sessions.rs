@@ -1,6 +1,7 @@
 //! Sessions of runs and how far their readers have read. What runs change of a session is written with the runs.
 
 use super::Store;
+use crate::ids::can_exist;
 use sqlx::{Any, AnyConnection, AssertSqlSafe};
 
 /// A session as it is shown to a reader.
@@ -22,6 +23,8 @@ pub(crate) struct RunSessionView {
     pub storage_files: Option<i64>,
     pub storage_hash: Option<String>,
     pub storage_at: Option<i64>,
+    /// The lease whose runner reported that. `None`: this server has measured it, or nobody.
+    pub storage_lease: Option<String>,
     pub evicted_at: Option<i64>,
     pub created_at: i64,
     pub updated_at: i64,
@@ -34,8 +37,8 @@ pub(crate) struct RunSessionView {
 
 /// With the reader as the first parameter.
 const VIEW: &str = "SELECT s.id, s.tenant, s.project, s.profile, s.title, s.state, s.version, s.active_run, s.active_command,
-         s.last_run, s.last_command, s.storage_kind, s.storage_bytes, s.storage_files, s.storage_hash, s.storage_at, s.evicted_at,
-         s.created_at, s.updated_at, s.expires_at, COALESCE(r.last_seq, 0) AS last_seq, COALESCE(c.version, 0) AS read_version
+         s.last_run, s.last_command, s.storage_kind, s.storage_bytes, s.storage_files, s.storage_hash, s.storage_at, s.storage_lease,
+         s.evicted_at, s.created_at, s.updated_at, s.expires_at, COALESCE(r.last_seq, 0) AS last_seq, COALESCE(c.version, 0) AS read_version
      FROM run_session AS s
      LEFT JOIN run AS r ON r.id = COALESCE(s.active_run, s.last_run)
      LEFT JOIN run_session_reader AS c ON c.session_id = s.id AND c.reader = $1";
@@ -87,14 +90,31 @@ impl SessionLease {
     }
 }
 
-/// What a runner found stored.
-pub(crate) struct ReportedStorage<'a> {
+/// What a runner, or this server, found stored.
+pub(crate) struct FoundStorage<'a> {
     pub session_id: &'a str,
     pub bytes: i64,
     pub files: i64,
     pub sha256: Option<&'a str>,
     pub now: i64,
 }
+
+/// The lease of a run, as the storage of a session remembers who reported it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReportingLease {
+    pub run: String,
+    pub runner: String,
+    pub epoch: i64,
+}
+
+impl ReportingLease {
+    pub fn key(&self) -> String {
+        format!("{} {}", self.run, self.epoch)
+    }
+}
+
+/// What is stored of a report that has no lease behind it: the operator's.
+const NO_LEASE: &str = "operator";
 
 impl Store {
     pub async fn insert_session(&self, tx: &mut AnyConnection, new: &NewSession<'_>) -> sqlx::Result<()> {
@@ -116,7 +136,22 @@ impl Store {
         Ok(())
     }
 
+    /// How many sessions with storage a tenant has; it is not counted further than this.
+    pub async fn count_sessions(&self, tx: &mut AnyConnection, tenant: &str, most: i64) -> sqlx::Result<i64> {
+        sqlx::query_scalar(
+            "SELECT COUNT(*) FROM
+                 (SELECT id FROM run_session WHERE tenant = $1 AND storage_kind = 'pvc' LIMIT $2) AS stored",
+        )
+        .bind(tenant)
+        .bind(most)
+        .fetch_one(tx)
+        .await
+    }
+
     pub async fn session(&self, id: &str, reader: &str) -> sqlx::Result<Option<RunSessionView>> {
+        if !can_exist(id) {
+            return Ok(None);
+        }
         sqlx::query_as::<Any, _>(AssertSqlSafe(format!("{VIEW} WHERE s.id = $2")))
             .bind(reader)
             .bind(id)
@@ -144,6 +179,9 @@ impl Store {
 
     /// Whether the run is one of the session.
     pub async fn is_run_of_session(&self, run_id: &str, session_id: &str) -> sqlx::Result<bool> {
+        if !can_exist(run_id) {
+            return Ok(false);
+        }
         let found: Option<i64> =
             sqlx::query_scalar("SELECT last_seq FROM run WHERE id = $1 AND session_id = $2")
                 .bind(run_id)
@@ -153,13 +191,15 @@ impl Store {
         Ok(found.is_some())
     }
 
-    /// Locks a session until the commit, and gives how many readers it has.
-    pub async fn lock_readers(&self, tx: &mut AnyConnection, session_id: &str) -> sqlx::Result<i64> {
+    /// Locks a session until the commit, and gives how many readers it has. `None`: it was removed.
+    pub async fn lock_readers(&self, tx: &mut AnyConnection, session_id: &str) -> sqlx::Result<Option<i64>> {
         // Changed to what it is: that locks the row on PostgreSQL.
         let lock = "UPDATE run_session SET version = version WHERE id = $1";
-        sqlx::query(lock).bind(session_id).execute(&mut *tx).await?;
+        if sqlx::query(lock).bind(session_id).execute(&mut *tx).await?.rows_affected() == 0 {
+            return Ok(None);
+        }
         let count = "SELECT COUNT(*) FROM run_session_reader WHERE session_id = $1";
-        sqlx::query_scalar(count).bind(session_id).fetch_one(tx).await
+        sqlx::query_scalar(count).bind(session_id).fetch_one(tx).await.map(Some)
     }
 
     pub async fn insert_reader(
@@ -202,6 +242,11 @@ impl Store {
     }
 }
 
+/// Of a session that was evicted before a time, and of which nothing is left: neither its folder nor a run.
+const OVER: &str =
+    "storage_removed = 1 AND storage_kind = 'evicted' AND evicted_at < $1 AND active_run IS NULL
+     AND NOT EXISTS (SELECT 1 FROM run WHERE run.session_id = run_session.id)";
+
 /// Storage.
 impl Store {
     pub async fn lease_of_session(&self, session_id: &str) -> sqlx::Result<Option<SessionLease>> {
@@ -214,30 +259,63 @@ impl Store {
         .await
     }
 
-    /// Stores what a runner has measured. With a lease, only while that is the one of the session's run. False if nothing was stored.
+    /// What the last runner of a session said that the back end needs to go on.
+    pub async fn back_end_of_session(&self, session_id: &str) -> sqlx::Result<Option<String>> {
+        let found: Option<Option<String>> =
+            sqlx::query_scalar("SELECT back_end FROM run_session WHERE id = $1")
+                .bind(session_id)
+                .fetch_optional(self.db.read())
+                .await?;
+        Ok(found.flatten())
+    }
+
+    /// Stores what a runner reports. With a lease, only while that is the one of the session's run. False if nothing was stored.
     pub async fn report_storage(
         &self,
-        reported: &ReportedStorage<'_>,
-        holder: Option<(&str, i64)>,
+        found: &FoundStorage<'_>,
+        lease: Option<&ReportingLease>,
     ) -> sqlx::Result<bool> {
         let query = sqlx::query(
-            "UPDATE run_session SET storage_bytes = $2, storage_files = $3, storage_hash = $4, storage_at = $5
-             WHERE id = $1 AND storage_kind = 'pvc' AND ($6 = '' OR EXISTS (
-                 SELECT 1 FROM run WHERE run.id = run_session.active_run AND run.lease_runner = $6 AND run.lease_epoch = $7
-                     AND run.lease_released = 0 AND run.ended_at IS NULL))",
+            "UPDATE run_session SET storage_bytes = $2, storage_files = $3, storage_hash = $4, storage_at = $5,
+                 storage_lease = $6
+             WHERE id = $1 AND storage_kind = 'pvc' AND ($7 = '' OR EXISTS (
+                 SELECT 1 FROM run WHERE run.id = run_session.active_run AND run.id = $7 AND run.lease_runner = $8
+                     AND run.lease_epoch = $9 AND run.lease_released = 0 AND run.ended_at IS NULL))",
         );
-        let (runner, epoch) = holder.unwrap_or_default();
-        let query = query.bind(reported.session_id).bind(reported.bytes).bind(reported.files);
-        let query = query.bind(reported.sha256).bind(reported.now).bind(runner).bind(epoch);
+        let query = query.bind(found.session_id).bind(found.bytes).bind(found.files).bind(found.sha256);
+        let query =
+            query.bind(found.now).bind(lease.map_or_else(|| NO_LEASE.to_owned(), ReportingLease::key));
+        let (run, runner, epoch) =
+            lease.map_or(("", "", 0), |lease| (&*lease.run, &*lease.runner, lease.epoch));
+        let query = query.bind(run).bind(runner).bind(epoch);
         let stored = self.db.counted(query.execute(self.db.write_alone())).await?;
         Ok(stored.rows_affected() == 1)
+    }
+
+    /// Stores what this server has measured in its own folder. A runner may work in another one, so what a runner has reported stays,
+    /// unless this is measured under the lease of another runner that has not reported anything, and the folder is not empty.
+    pub async fn measured_storage(
+        &self,
+        found: &FoundStorage<'_>,
+        lease: Option<&ReportingLease>,
+    ) -> sqlx::Result<()> {
+        let query = sqlx::query(
+            "UPDATE run_session SET storage_bytes = $2, storage_files = $3, storage_hash = $4, storage_at = $5,
+                 storage_lease = NULL
+             WHERE id = $1 AND storage_kind = 'pvc'
+                 AND (storage_lease IS NULL OR ($6 <> '' AND storage_lease <> $6 AND CAST($3 AS BIGINT) > 0))",
+        );
+        let query = query.bind(found.session_id).bind(found.bytes).bind(found.files).bind(found.sha256);
+        let query = query.bind(found.now).bind(lease.map(ReportingLease::key).unwrap_or_default());
+        self.db.counted(query.execute(self.db.write_alone())).await?;
+        Ok(())
     }
 
     /// Says that the storage of a session is no longer there. The folder may be removed from here on, and no runner starts in it.
     pub async fn evict_session(&self, session_id: &str, now: i64) -> sqlx::Result<bool> {
         let query = sqlx::query(
             "UPDATE run_session SET storage_kind = 'evicted', evicted_at = $2, storage_removed = 0, storage_bytes = NULL,
-                 storage_files = NULL, storage_hash = NULL, storage_at = NULL, updated_at = $2
+                 storage_files = NULL, storage_hash = NULL, storage_at = NULL, storage_lease = NULL, updated_at = $2
              WHERE id = $1 AND storage_kind = 'pvc'",
         );
         let query = query.bind(session_id).bind(now);
@@ -249,7 +327,7 @@ impl Store {
     pub async fn evict_expired(&self, session_id: &str, now: i64) -> sqlx::Result<bool> {
         let query = sqlx::query(
             "UPDATE run_session SET storage_kind = 'evicted', evicted_at = $2, storage_removed = 0, storage_bytes = NULL,
-                 storage_files = NULL, storage_hash = NULL, storage_at = NULL
+                 storage_files = NULL, storage_hash = NULL, storage_at = NULL, storage_lease = NULL
              WHERE id = $1 AND storage_kind = 'pvc' AND expires_at <= $2 AND active_run IS NULL",
         );
         let query = query.bind(session_id).bind(now);
@@ -284,5 +362,31 @@ impl Store {
         let query = sqlx::query("UPDATE run_session SET storage_removed = 1 WHERE id = $1").bind(session_id);
         self.db.counted(query.execute(self.db.write_alone())).await?;
         Ok(())
+    }
+
+    /// Sessions whose storage was evicted before this time, and which no run is left of.
+    pub async fn sessions_over(&self, before: i64, limit: i64) -> sqlx::Result<Vec<String>> {
+        let text = format!("SELECT id FROM run_session WHERE {OVER} ORDER BY evicted_at LIMIT $2");
+        sqlx::query_scalar::<Any, String>(AssertSqlSafe(text))
+            .bind(before)
+            .bind(limit)
+            .fetch_all(self.db.read())
+            .await
+    }
+
+    /// Removes a session with its readers, unless it got a run meanwhile: whoever creates one locks the session, and what is asked here of
+    /// its row is asked again when that lock was waited for.
+    pub async fn remove_session(&self, session_id: &str, before: i64) -> sqlx::Result<bool> {
+        let mut tx = self.db.begin().await?;
+        let text = format!("DELETE FROM run_session WHERE {OVER} AND id = $2");
+        let session = sqlx::query::<Any>(AssertSqlSafe(text)).bind(before).bind(session_id.to_owned());
+        if session.execute(&mut *tx).await?.rows_affected() == 0 {
+            tx.rollback().await?;
+            return Ok(false);
+        }
+        let readers = "DELETE FROM run_session_reader WHERE session_id = $1";
+        sqlx::query(readers).bind(session_id.to_owned()).execute(&mut *tx).await?;
+        self.db.commit(tx).await?;
+        Ok(true)
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct TokenFacts {
     pub run_id: Option<String>,
     pub attempt_id: Option<String>,
     pub created_at: i64,
+    /// Of the token of a runner whose attempt was replaced.
+    pub ends_at: Option<i64>,
     pub revoked_at: Option<i64>,
     pub run: Option<TokenRun>,
 }
@@ -37,8 +39,6 @@ pub(crate) struct TokenRun {
     pub lease_ms: i64,
     pub lease_released: bool,
     pub ended_at: Option<i64>,
-    /// When a runner of the attempt that has the lease registered last.
-    pub holder_registered_at: Option<i64>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -48,13 +48,13 @@ struct JoinedToken {
     run_id: Option<String>,
     attempt_id: Option<String>,
     created_at: i64,
+    ends_at: Option<i64>,
     revoked_at: Option<i64>,
     lease_attempt: Option<String>,
     lease_until: Option<i64>,
     lease_ms: Option<i64>,
     lease_released: Option<i64>,
     ended_at: Option<i64>,
-    holder_registered_at: Option<i64>,
 }
 
 /// A token as it is listed.
@@ -88,9 +88,8 @@ impl Store {
     pub async fn token(&self, hash: &str) -> sqlx::Result<Option<TokenFacts>> {
         let row: Option<JoinedToken> = sqlx::query_as::<Any, _>(
             "SELECT run_token.kind, run_token.tenant, run_token.run_id, run_token.attempt_id, run_token.created_at,
-                 run_token.revoked_at, run.lease_attempt, run.lease_until, run.lease_ms, run.lease_released, run.ended_at,
-                 (SELECT MAX(registered_at) FROM run_runner
-                  WHERE run_runner.run_id = run.id AND run_runner.attempt_id = run.lease_attempt) AS holder_registered_at
+                 run_token.ends_at, run_token.revoked_at, run.lease_attempt, run.lease_until, run.lease_ms,
+                 run.lease_released, run.ended_at
              FROM run_token LEFT JOIN run ON run.id = run_token.run_id WHERE run_token.hash = $1",
         )
         .bind(hash)
@@ -137,7 +136,6 @@ impl JoinedToken {
             lease_ms,
             lease_released: self.lease_released == Some(1),
             ended_at: self.ended_at,
-            holder_registered_at: self.holder_registered_at,
         });
         TokenFacts {
             kind: self.kind,
@@ -145,6 +143,7 @@ impl JoinedToken {
             run_id: self.run_id,
             attempt_id: self.attempt_id,
             created_at: self.created_at,
+            ends_at: self.ends_at,
             revoked_at: self.revoked_at,
             run,
         }

@@ -17,7 +17,11 @@ pub(crate) struct RunsWanted {
     pub sessions: BTreeSet<String>,
     pub events: BTreeSet<(String, String)>,
     pub approvals: BTreeSet<(String, String)>,
-    pub tenants_of: BTreeSet<String>,
+    /// Runs that get a command: it is asked how many active runs their tenants have.
+    pub starting: BTreeSet<String>,
+    /// Runs for which something may be stored, be it an event of the server itself. It changes the accounts of their tenants.
+    pub storing: BTreeSet<String>,
+    /// Those who pay for runs that are not there yet.
     pub payers: BTreeSet<Payer>,
 }
 
@@ -32,12 +36,15 @@ impl RunsWanted {
             return;
         }
         self.runs.insert(run.clone());
+        if may_store(&call.operation) {
+            self.storing.insert(run.clone());
+        }
         match &call.operation {
             RunOperation::Create(_) => {}
             RunOperation::AddCommand(new) => {
                 self.command_keys.extend(new.key.as_deref().map(of_run));
                 self.whole.insert(run.clone());
-                self.tenants_of.insert(run.clone());
+                self.starting.insert(run.clone());
             }
             RunOperation::CancelCommand { command_id, .. }
             | RunOperation::ReportCommand { command_id, .. } => {
@@ -45,7 +52,8 @@ impl RunsWanted {
                 self.whole.insert(run.clone());
             }
             RunOperation::CancelRun { .. }
-            | RunOperation::Register { .. }
+            | RunOperation::Register(_)
+            | RunOperation::Claim { .. }
             | RunOperation::Release { .. }
             | RunOperation::ReportRun { .. }
             | RunOperation::Sweep => {
@@ -55,24 +63,21 @@ impl RunsWanted {
                 self.commands.insert(new.command_id.clone());
                 self.job_keys.extend(new.key.as_deref().map(of_run));
                 self.whole.insert(run.clone());
-                self.tenants_of.insert(run.clone());
             }
             RunOperation::Approve { approval_id, .. } => {
                 self.approvals.insert(of_run(approval_id));
-                self.tenants_of.insert(run.clone());
             }
-            RunOperation::Claim { .. } | RunOperation::Renew { .. } => {}
+            RunOperation::Renew { .. } => {}
             RunOperation::Acknowledge { command_id, .. } => {
                 self.commands.insert(command_id.clone());
             }
             RunOperation::Append { events, .. } => {
-                self.tenants_of.insert(run.clone());
                 for event in events {
                     self.events.insert(of_run(&event.client_event_id));
                     self.commands.extend(event.command_id.clone());
                     match &event.facts {
                         EventFacts::Nothing => {}
-                        EventFacts::ApprovalRequest { approval_id }
+                        EventFacts::ApprovalRequest { approval_id, .. }
                         | EventFacts::ApprovalResolved { approval_id } => {
                             self.approvals.insert(of_run(approval_id));
                             self.whole.insert(run.clone());
@@ -81,5 +86,24 @@ impl RunsWanted {
                 }
             }
         }
+    }
+}
+
+/// Whether what a call does may be in the log, or in another row that counts for a tenant.
+fn may_store(operation: &RunOperation) -> bool {
+    match operation {
+        RunOperation::Renew { .. } | RunOperation::Release { .. } | RunOperation::Acknowledge { .. } => false,
+        RunOperation::Create(_)
+        | RunOperation::AddCommand(_)
+        | RunOperation::CancelRun { .. }
+        | RunOperation::CancelCommand { .. }
+        | RunOperation::AddJob(_)
+        | RunOperation::Approve { .. }
+        | RunOperation::Register(_)
+        | RunOperation::Claim { .. }
+        | RunOperation::Append { .. }
+        | RunOperation::ReportCommand { .. }
+        | RunOperation::ReportRun { .. }
+        | RunOperation::Sweep => true,
     }
 }

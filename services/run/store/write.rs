@@ -2,9 +2,9 @@
 
 use super::Store;
 use super::row::{
-    APPROVAL, COMMAND, COMMAND_CHANGES, COMMAND_NEW, EVENT, JOB, RUN, RUN_CHANGES, RUN_NEW, SESSION,
-    SESSION_CHANGES, StoredApproval, StoredCommand, StoredJob, StoredRun, StoredSession, TOKEN,
-    WrittenCommand, WrittenRun, WrittenRunEvent, WrittenToken,
+    APPROVAL, COMMAND, COMMAND_CHANGES, COMMAND_NEW, EVENT, JOB, RUN, RUN_CHANGES, RUN_NEW, RUNNER, SESSION,
+    SESSION_CHANGES, StoredApproval, StoredCommand, StoredJob, StoredRun, StoredSession, TOKEN, TOKEN_END,
+    WrittenCommand, WrittenRun, WrittenRunEvent, WrittenRunner, WrittenToken, WrittenTokenEnd,
 };
 use crate::model::run::{LoadedRun, Runs};
 use kernel::Statements;
@@ -25,6 +25,9 @@ impl Store {
         self.update(&mut statements, "run_session", &SESSION, &names(&SESSION, SESSION_CHANGES), &sessions)?;
         let tokens: Vec<WrittenToken<'_>> = runs.new_tokens.iter().map(WrittenToken::of).collect();
         statements.insert("run_token", &TOKEN, "", &tokens)?;
+        self.write_token_ends(&mut statements, runs)?;
+        let runners: Vec<WrittenRunner<'_>> = runs.new_runners.iter().map(WrittenRunner::of).collect();
+        statements.insert("run_runner", &RUNNER, "", &runners)?;
         let events: Vec<WrittenRunEvent<'_>> = runs.events.iter().map(WrittenRunEvent::of).collect();
         statements.insert("run_event", &EVENT, "", &events)?;
         statements.execute(tx).await?;
@@ -106,7 +109,25 @@ impl Store {
             }
         }
         statements.insert("run_job", &JOB, "", &written)?;
-        self.update(statements, "run_job", &JOB, &["runner_id", "ended_at", "failed"], &changes)
+        let may_change = ["runner_id", "registered_at", "ended_at", "failed"];
+        self.update(statements, "run_job", &JOB, &may_change, &changes)
+    }
+
+    /// A token that has ended stays so, whatever its attempt does afterwards.
+    fn write_token_ends(&self, statements: &mut Statements, runs: &Runs) -> sqlx::Result<()> {
+        let ends = runs.token_ends.iter().map(|(attempt, end)| WrittenTokenEnd::of(attempt, *end));
+        let ends: Vec<WrittenTokenEnd<'_>> = ends.collect();
+        if ends.is_empty() {
+            return Ok(());
+        }
+        statements.add_rows(&TOKEN_END, &ends, |parameter| {
+            let rows = json::rows(self.engine(), parameter, &TOKEN_END);
+            format!(
+                "UPDATE run_token SET ends_at = given.ends_at FROM {rows}
+                 WHERE run_token.run_id = given.run_id AND run_token.attempt_id = given.attempt_id
+                     AND (run_token.ends_at IS NULL OR run_token.ends_at > given.decided_at)"
+            )
+        })
     }
 
     /// Of rows that were there, only these columns. The first column of a row names it.

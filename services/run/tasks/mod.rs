@@ -7,6 +7,7 @@ use kernel::RpcError;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
+use tokio::task::yield_now;
 use tokio::time::sleep;
 
 pub(super) type RunWork = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -64,15 +65,28 @@ impl RunService {
         }
     }
 
-    /// Removes runs whose retention is over; how many.
+    /// Removes runs whose retention is over, however many there are; how many. What another process is about to remove is left to it.
     pub(crate) async fn remove_ended(&self, now: i64) -> sqlx::Result<usize> {
         let before = now - i64::from(self.settings.retention_days) * DAY_MS;
-        let ended = self.store.ended_runs(before, REMOVED_AT_ONCE).await?;
-        for run in &ended {
-            self.store.remove_run(run).await?;
-            self.metrics.removed.inc();
+        let mut all = 0;
+        while !self.stop.is_cancelled() {
+            let ended = self.store.ended_runs(before, REMOVED_AT_ONCE).await?;
+            let mut removed = 0;
+            for run in &ended {
+                if self.store.remove_run(run).await? {
+                    self.metrics.removed.inc();
+                    removed += 1;
+                }
+            }
+            all += removed;
+            let is_last = i64::try_from(ended.len()).is_ok_and(|found| found < REMOVED_AT_ONCE);
+            if is_last || removed == 0 {
+                break;
+            }
+            // Others have their turn between two pages.
+            yield_now().await;
         }
-        Ok(ended.len())
+        Ok(all)
     }
 
     /// Storage of sessions that have expired or were evicted.
@@ -81,7 +95,8 @@ impl RunService {
             sleep(Duration::from_millis(self.settings.session_gc_interval_ms)).await;
             let collected = async {
                 self.collect_expired().await?;
-                self.remove_evicted().await
+                self.remove_evicted().await?;
+                self.remove_over().await
             };
             if let Err(error) = collected.await {
                 RpcError::from(error).log("session.collect_storage");

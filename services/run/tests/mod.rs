@@ -1,11 +1,12 @@
 //! The service alone, on either engine, through its methods and routes.
 
+mod due;
 mod health;
-mod leases;
-mod listing;
+mod limits;
+mod pages;
 mod profiles;
-mod session_events;
-mod session_storage;
-mod sessions;
+mod results;
+mod runner;
+mod session;
 mod support;
-mod tokens;
+mod two;

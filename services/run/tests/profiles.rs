@@ -2,9 +2,11 @@
 
 use super::support::{TestRun, TestRuns, admin, hwlab, refusal};
 use crate::Settings;
+use crate::secrets::AUTH_JSON;
 use crate::settings::SecretStoreKind;
 use kernel::Caller;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fs;
 
 const KEY: &str = "sk-a-key-that-nobody-may-see";
@@ -110,4 +112,103 @@ async fn credentials_of_the_environment_cannot_be_written() {
     assert_eq!(error.http_status().as_u16(), 409);
     assert!(error.to_string().contains("AGENTRUN_PROVIDER_CODEX_API_KEY"), "{error}");
     assert!(!runs.test.world.data.join("secrets").exists());
+}
+
+/// What is checked of a new run is checked once: the answer to a repetition is the run that is there.
+#[tokio::test]
+async fn a_run_that_was_created_is_answered_again_when_its_credential_is_gone() {
+    let runs = TestRuns::open().await;
+    set(&runs, json!({ "profile": "codex", "apiKey": KEY })).await;
+    let new = |project: &str, key: &str| {
+        let secret = json!({ "name": "agentrun-v01-provider-codex", "keys": ["auth.json"] });
+        let scope = json!({ "providerCredentials": [{ "profile": "codex", "secretRef": secret }] });
+        json!({
+            "tenantId": "hwlab", "projectId": project, "workspaceRef": {}, "providerId": "G14",
+            "backendProfile": "codex", "traceSink": null, "executionPolicy": { "secretScope": scope },
+            "idempotencyKey": key,
+        })
+    };
+    let created = runs.ok("run.create", new("acme/site", "k-1")).await;
+    assert_eq!(created["created"], true);
+    runs.run.secrets.remove("codex").await.unwrap();
+    let refused = runs.refused("run.create", new("acme/site", "k-2")).await;
+    assert_eq!(refused, refusal("secret-unavailable", 409), "a new run needs it");
+    let again = runs.ok("run.create", new("acme/site", "k-1")).await;
+    assert_eq!(again, json!({ "run": created["run"], "created": false }));
+    let other = runs.call(&hwlab(), "run.create", new("acme/other", "k-1")).await.unwrap_err();
+    assert_eq!(other.data("failureKind"), Some(&json!("idempotency-conflict")), "{other}");
+    assert_eq!(other.data("existingRunId"), Some(&created["run"]["runId"]));
+    let mut foreign = new("acme/site", "k-1");
+    foreign["tenantId"] = json!("unidesk");
+    assert_eq!(runs.refused("run.create", foreign).await, refusal("tenant-policy-denied", 403));
+}
+
+#[tokio::test]
+async fn what_is_known_of_another_version_of_a_credential_is_not_shown() {
+    let runs = TestRuns::open().await;
+    let stored = set(&runs, json!({ "profile": "codex", "apiKey": KEY, "model": "m" })).await;
+    assert_eq!((&stored["model"], &stored["resourceVersion"]), (&json!("m"), &json!(1)));
+    // Another process has replaced the credential, and crashed before it could say so.
+    runs.run.secrets.put("codex", BTreeMap::from([(AUTH_JSON, "{}".to_owned())])).await.unwrap();
+    let got = runs.ok("profile.get", json!({ "profile": "codex" })).await["profile"].clone();
+    assert_eq!(
+        (&got["configured"], &got["model"], &got["hashSuffix"]),
+        (&json!(true), &json!(null), &json!(null))
+    );
+    assert_eq!(profiles(&runs).await[0], got);
+    let again = set(&runs, json!({ "profile": "codex", "apiKey": KEY })).await;
+    assert_eq!((&again["resourceVersion"], again["hashSuffix"].is_string()), (&json!(2), true));
+}
+
+#[tokio::test]
+async fn processes_that_share_the_store_change_a_credential_one_after_the_other() {
+    let runs = TestRuns::open().await;
+    // As another process would be: with a lock of its own.
+    let other = crate::RunService::open(&runs.test.world, &Settings::default()).await.unwrap();
+    let mut writing = tokio::task::JoinSet::new();
+    for n in 0..12 {
+        let service = if n % 2 == 0 { runs.run.clone() } else { other.clone() };
+        let key = format!("a-key-{n}");
+        let params = json!({ "profile": "codex", "apiKey": key, "configToml": key, "model": key });
+        let params = serde_json::from_value(params).unwrap();
+        writing.spawn(async move { service.profile_set_credential(admin(), params).await.unwrap() });
+    }
+    assert_eq!(writing.join_all().await.len(), 12);
+    let shown = runs.ok("profile.get", json!({ "profile": "codex" })).await["profile"].clone();
+    let folder = runs.test.world.data.join("secrets/agentrun-v01-provider-codex");
+    let key = fs::read_to_string(folder.join("config.toml")).unwrap();
+    assert_eq!(
+        fs::read_to_string(folder.join("auth.json")).unwrap(),
+        json!({ "OPENAI_API_KEY": key }).to_string()
+    );
+    assert_eq!((&shown["model"], &shown["resourceVersion"]), (&json!(key), &json!(12)));
+    assert_eq!(shown["hashSuffix"], kernel::sha256_hex(&key)[56..]);
+    assert_eq!(
+        fs::read_dir(runs.test.world.data.join("secrets")).unwrap().count(),
+        2,
+        "nothing is left over"
+    );
+}
+
+#[tokio::test]
+async fn a_run_whose_credential_was_deleted_gets_no_runner() {
+    let runs = TestRuns::open().await;
+    set(&runs, json!({ "profile": "my-own", "apiKey": KEY })).await;
+    let new = json!({
+        "tenantId": "hwlab", "projectId": "acme/site", "workspaceRef": {}, "providerId": "G14",
+        "backendProfile": "my-own", "traceSink": null,
+    });
+    let run = runs.ok("run.create", new).await["run"]["runId"].clone();
+    let turn = json!({ "runId": run, "type": "turn", "payload": { "prompt": "x" } });
+    let command = runs.ok("run.command_create", turn).await["command"]["commandId"].clone();
+    let job = |key: &str| json!({ "runId": run, "commandId": command, "launcher": "external", "idempotencyKey": key });
+    runs.ok("run.runner_job_create", job("first")).await;
+    // It was asked whether a run uses the profile before this one was there.
+    runs.run.secrets.remove("my-own").await.unwrap();
+    runs.sql("UPDATE run_job SET ended_at = 1").await;
+    assert_eq!(
+        runs.refused("run.runner_job_create", job("second")).await,
+        refusal("secret-unavailable", 409)
+    );
+    assert_eq!(runs.ok("run.runner_job_create", job("first")).await["created"], false, "a repetition");
 }

@@ -144,7 +144,7 @@ impl TestRuns {
 }
 
 fn token(kind: &'static str, subject: &str) -> Caller {
-    Caller::Token(TokenCaller { kind: kind.into(), subject: subject.to_owned(), agent: None })
+    Caller::Token(TokenCaller { kind: kind.into(), subject: subject.to_owned(), agent: None, payer: None })
 }
 
 pub(super) fn hwlab() -> Caller {

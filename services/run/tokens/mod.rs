@@ -13,8 +13,6 @@ use kernel::{Ids, Rpc, sha256_hex};
 const CHARACTERS: usize = 40;
 /// How many characters of a token are stored as they are, so that people can say which one they mean.
 const SHOWN: usize = 12;
-/// How long the token of a runner is valid after the last lease of its attempt, or without one after it was made.
-const RUNNER_TOKEN_MS: i64 = 600_000;
 
 const PREFIXES: [(&str, &str); 3] = [("art_", TENANT), ("ara_", ADMIN), ("arr_", RUNNER)];
 

@@ -1,9 +1,10 @@
 //! `run.verify_token`: whose a token is.
 
-use super::{RUNNER_TOKEN_MS, hash_of, is_token};
+use super::{hash_of, is_token};
 use crate::RunService;
 use crate::access::{ADMIN, RUNNER, TENANT};
 use crate::error::Error;
+use crate::model::run::RUNNER_TOKEN_MS;
 use crate::store::TokenFacts;
 use kernel::{Caller, RpcError, codes};
 use proto_schemas::ServiceToken;
@@ -22,7 +23,7 @@ impl RunService {
         };
         let subject = facts.and_then(|facts| self.subject(facts));
         let Some(subject) = subject else { return Err(RpcError::plain(codes::TOKEN_INVALID).into()) };
-        Ok(ServiceToken { subject, aid: None })
+        Ok(ServiceToken { subject, aid: None, payer: None })
     }
 
     fn subject(&self, facts: TokenFacts) -> Option<String> {
@@ -32,7 +33,7 @@ impl RunService {
         match &*facts.kind {
             TENANT => facts.tenant.filter(|tenant| self.settings.tenants.contains_key(tenant)),
             ADMIN => Some(ADMIN.to_owned()),
-            RUNNER if runner_token_ends_at(&facts, self.started_at)? > self.clock.now_ms() => {
+            RUNNER if runner_token_ends_at(&facts, self.started_at())? > self.clock.now_ms() => {
                 Some(format!("{} {}", facts.run_id?, facts.attempt_id?))
             }
             _ => None,
@@ -40,21 +41,22 @@ impl RunService {
     }
 }
 
-/// When the token of a runner ends; none if its run is not there. For a while after the end of the run its runner is told why, and not
-/// that it is unknown.
+/// When the token of a runner ends; none if its run is not there. For a while after its last lease, or after the end of the run, its
+/// runner is told why, and not that it is unknown. Each of the times only makes it shorter, so none that has ended is valid again.
 fn runner_token_ends_at(facts: &TokenFacts, started_at: i64) -> Option<i64> {
     let run = facts.run.as_ref()?;
-    if let Some(ended_at) = run.ended_at {
-        return Some(ended_at + RUNNER_TOKEN_MS);
-    }
-    let last = match facts.attempt_id.is_some() && facts.attempt_id == run.lease_attempt {
-        true if run.lease_released => run.lease_until,
+    let is_holder = facts.attempt_id.is_some() && facts.attempt_id == run.lease_attempt;
+    let last_lease = match (is_holder, facts.ends_at) {
+        (true, _) if run.lease_released => Some(run.lease_until),
         // Nobody could renew a lease while the server was down.
-        true => run.lease_until.max(started_at + run.lease_ms),
-        // The attempt has no lease yet, or another attempt has replaced it: its runner is still told by whom.
-        false => facts.created_at.max(run.holder_registered_at.unwrap_or_default()),
+        (true, _) => Some(run.lease_until.max(started_at + run.lease_ms)),
+        // It has had no lease yet.
+        (false, None) => Some(facts.created_at),
+        // Another attempt has replaced it.
+        (false, Some(_)) => None,
     };
-    Some(last + RUNNER_TOKEN_MS)
+    let after = |at: Option<i64>| at.map(|at| at + RUNNER_TOKEN_MS);
+    [after(last_lease), after(run.ended_at), facts.ends_at].into_iter().flatten().min()
 }
 
 #[cfg(test)]
@@ -64,34 +66,40 @@ mod tests {
 
     #[test]
     fn a_runner_token_ends_ten_minutes_after_its_run_or_after_the_last_lease_of_its_attempt() {
-        let run = TokenRun {
-            lease_attempt: Some("attempt_1".to_owned()),
-            lease_until: 5000,
-            lease_ms: 60,
-            lease_released: false,
-            ended_at: None,
-            holder_registered_at: Some(4000),
-        };
-        let ends_at = |attempt: &str, started_at, change: fn(&mut TokenRun)| {
-            let mut run = run.clone();
-            change(&mut run);
-            let facts = TokenFacts {
+        let ends_at = |attempt: &str, started_at, change: fn(&mut TokenFacts, &mut TokenRun)| {
+            let mut run = TokenRun {
+                lease_attempt: Some("attempt_1".to_owned()),
+                lease_until: 5000,
+                lease_ms: 60,
+                lease_released: false,
+                ended_at: None,
+            };
+            let mut facts = TokenFacts {
                 kind: RUNNER.to_owned(),
                 run_id: Some("run_1".to_owned()),
                 attempt_id: Some(attempt.to_owned()),
                 created_at: 3000,
-                run: Some(run),
                 ..TokenFacts::default()
             };
-            runner_token_ends_at(&facts, started_at)
+            change(&mut facts, &mut run);
+            runner_token_ends_at(&TokenFacts { run: Some(run), ..facts }, started_at)
         };
         let after = |at: i64| Some(at + RUNNER_TOKEN_MS);
-        assert_eq!(ends_at("attempt_1", 0, |_| ()), after(5000));
-        assert_eq!(ends_at("attempt_1", 9000, |_| ()), after(9060), "after a start");
-        assert_eq!(ends_at("attempt_1", 9000, |run| run.lease_released = true), after(5000), "given back");
-        assert_eq!(ends_at("attempt_2", 9000, |_| ()), after(4000), "replaced");
-        let waiting = |run: &mut TokenRun| (run.lease_attempt, run.holder_registered_at) = (None, None);
-        assert_eq!(ends_at("attempt_2", 0, waiting), after(3000), "not claimed yet");
-        assert_eq!(ends_at("attempt_1", 0, |run| run.ended_at = Some(1)), after(1), "its run has ended");
+        assert_eq!(ends_at("attempt_1", 0, |_, _| ()), after(5000));
+        assert_eq!(ends_at("attempt_1", 9000, |_, _| ()), after(9060), "after a start");
+        assert_eq!(ends_at("attempt_1", 9000, |_, run| run.lease_released = true), after(5000), "given back");
+        assert_eq!(ends_at("attempt_2", 9000, |_, _| ()), after(3000), "it has had no lease yet");
+        assert_eq!(ends_at("attempt_2", 0, |facts, _| facts.ends_at = Some(7000)), Some(7000), "replaced");
+        assert_eq!(ends_at("attempt_1", 0, |_, run| run.ended_at = Some(1)), after(1), "its run has ended");
+
+        // Nothing that has ended is valid again when the run ends, or when the attempt is given the lease by somebody else.
+        let late = RUNNER_TOKEN_MS * 9;
+        assert_eq!(ends_at("attempt_1", 0, |_, run| run.ended_at = Some(RUNNER_TOKEN_MS * 9)), after(5000));
+        assert_eq!(ends_at("attempt_2", 0, |_, run| run.ended_at = Some(RUNNER_TOKEN_MS * 9)), after(3000));
+        let replaced = |facts: &mut TokenFacts, run: &mut TokenRun| {
+            (facts.ends_at, run.ended_at) = (Some(7000), Some(RUNNER_TOKEN_MS * 9));
+        };
+        assert_eq!(ends_at("attempt_2", late, replaced), Some(7000));
+        assert_eq!(ends_at("attempt_1", late, replaced), Some(7000));
     }
 }

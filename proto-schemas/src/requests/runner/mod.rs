@@ -63,12 +63,16 @@ impl Request for Claim {
 }
 
 /// A run and its lease.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ClaimedRun {
     pub run: RunRecord,
     pub lease: RunLease,
     /// Whether another runner had it, whose lease had expired.
     pub recovered: bool,
+    /// What the last runner of the session said that the back end needs to go on with its thread.
+    pub session_state: Option<Box<RawValue>>,
 }
 
 /// `runner.heartbeat`: renew or release the lease of a run.

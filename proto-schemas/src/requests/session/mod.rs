@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::run::{Liveness, RunEventPage};
+use super::run::{Liveness, RunEventPage, RunnerJobPhase};
 use crate::Request;
 
 /// `session.create`: create a session and its storage.
@@ -78,6 +78,25 @@ pub struct RunSessionRecord {
     /// Where one session is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub liveness: Option<Liveness>,
+    /// The same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supervisor: Option<RunSupervisor>,
+}
+
+/// Who works on the active or the last run of a session, in short. Members without a value are `null`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunSupervisor {
+    pub run_id: String,
+    pub runner_job_id: Option<String>,
+    pub job_phase: Option<RunnerJobPhase>,
+    pub runner_id: Option<String>,
+    pub attempt_id: Option<String>,
+    pub lease_expires_at: Option<String>,
+    pub lease_expired: Option<bool>,
+    pub heartbeat_age_ms: Option<i64>,
+    /// The words of what may help; the requests are those of the liveness.
+    pub recovery: Vec<String>,
 }
 
 /// `session.list`: running and unread sessions, or all.

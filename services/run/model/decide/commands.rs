@@ -129,12 +129,11 @@ impl RunDecision<'_> {
         back_end: Option<String>,
     ) -> Result<RunAnswer, Error> {
         let run_cancel = self.run.row.cancel_at.is_some();
-        let answer = RunAnswer::Command { command_id: command_id.to_owned(), created: false };
         let command = self.command(command_id)?;
         let wanted = report.status.terminal();
         if let Some(ended) = command.terminal() {
             return match wanted == Some(ended) {
-                true => Ok(answer),
+                true => Ok(RunAnswer::Reported { ended: false }),
                 false => Err(Error::Illegal(format!(
                     "command {command_id} is already terminal: {}",
                     state_word(command.state)
@@ -161,7 +160,7 @@ impl RunDecision<'_> {
                 self.end_cancelled_run()?;
             }
         }
-        Ok(answer)
+        Ok(RunAnswer::Reported { ended: wanted.is_some() })
     }
 
     /// A command of this run.

@@ -1,23 +1,11 @@
-//! Runner jobs, and questions of back ends.
+//! Runner jobs, and the runners that come of them.
 
 use super::RunDecision;
 use super::commands::state_word;
 use crate::error::Error;
-use crate::model::call::{NewJob, RunAnswer, StorageCheck};
-use crate::model::run::{ApprovalRow, JOB_START_MS, JobRow, NewTokenRow};
+use crate::model::call::{Holder, NewJob, NewRunner, RunAnswer, StorageCheck};
+use crate::model::run::{JobRow, NewRunnerRow, NewTokenRow};
 use kernel::{Kept, Payer};
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
-/// What a back end may offer besides.
-#[derive(Deserialize)]
-struct OfferedOptions {
-    #[serde(default)]
-    options: Vec<String>,
-}
-
-/// The decisions that every question takes.
-pub(crate) const DECISIONS: [&str; 3] = ["accept", "decline", "cancel"];
 
 impl RunDecision<'_> {
     pub fn add_job(&mut self, new: NewJob) -> Result<RunAnswer, Error> {
@@ -45,11 +33,17 @@ impl RunDecision<'_> {
         if let Some(active) = self.active_job(&new.command_id) {
             return Err(Error::JobActive { runner_job: active });
         }
+        if let Some(profile) = &new.no_credential {
+            return Err(Error::SecretUnavailable(format!("profile {profile} has no credential")));
+        }
         self.has_storage(&new)?;
+        if new.storage == StorageCheck::Unknown {
+            return Ok(RunAnswer::StorageUnknown);
+        }
         let more = Kept::rows(1, new.env.len());
         let payer = Payer::tenant(&self.run.row.tenant);
         self.runs.kept.charge(&payer, more).map_err(kernel::ChargeError::Full)?;
-        self.end_jobs(true);
+        self.end_lost_jobs();
 
         self.runs.new_tokens.push(NewTokenRow {
             hash: new.token_hash,
@@ -72,6 +66,7 @@ impl RunDecision<'_> {
             log_ref: new.log_ref,
             runner: None,
             created_at: self.now,
+            registered_at: None,
             ended_at: None,
             failed: false,
         });
@@ -81,17 +76,16 @@ impl RunDecision<'_> {
 
     /// A lease that is live, as the refusal of a claim names it.
     fn lease_is_taken(&self) -> Error {
-        let nobody = crate::model::call::Holder { runner_id: String::new(), epoch: -1 };
+        let nobody = Holder { runner_id: String::new(), epoch: -1, attempt: None };
         self.has_lease(&nobody).err().unwrap_or_else(|| Error::Illegal(String::new()))
     }
 
-    /// The job of this command that has a runner, or may get one still. Its runner has no lease, or it would not be asked for another.
+    /// The job of this command whose runner may still come. It has no lease, or no other one would be asked for.
     fn active_job(&self, command_id: &str) -> Option<String> {
-        let starting = |job: &&JobRow| {
-            let of_command = job.command_id == command_id && job.ended_at.is_none();
-            of_command && job.runner.is_none() && job.created_at + JOB_START_MS > self.now
-        };
-        self.run.jobs.iter().find(starting).map(|job| job.id.clone())
+        let (lease, now, started_at) = (&self.run.row.lease, self.now, self.limits.started_at);
+        let of_command =
+            |job: &&JobRow| job.command_id == command_id && job.is_active(lease, now, started_at);
+        self.run.jobs.iter().find(of_command).map(|job| job.id.clone())
     }
 
     fn has_storage(&self, new: &NewJob) -> Result<(), Error> {
@@ -100,86 +94,63 @@ impl RunDecision<'_> {
         if session.storage_kind != "pvc" || new.storage == StorageCheck::Missing {
             return Err(Error::StoreEvicted(session_id.clone()));
         }
+        if new.storage == StorageCheck::Unknown {
+            return Ok(());
+        }
         let reported = session.storage_bytes.is_some_and(|bytes| bytes > new.session_bytes);
         if reported || new.storage == StorageCheck::Full {
-            return Err(Error::Infra("session storage is over its quota".to_owned()));
+            return Err(Error::StorageFull);
         }
         Ok(())
     }
 
-    pub fn register(&mut self, runner_id: String, attempt: &str) -> Result<RunAnswer, Error> {
+    /// Its row is stored with the run that it is for, and paid for by the tenant, as everything that belongs to a run.
+    pub fn register(&mut self, new: NewRunner) -> Result<RunAnswer, Error> {
         self.is_open()?;
-        let run_id = self.run.row.id.clone();
+        let NewRunner { id, attempt, placement, body } = new;
+        let payer = Payer::tenant(&self.run.row.tenant);
+        self.runs.kept.charge(&payer, Kept::rows(1, body.len())).map_err(kernel::ChargeError::Full)?;
         let job = self.run.jobs.iter_mut().find(|job| job.attempt == attempt && job.ended_at.is_none());
         if let Some(job) = job {
-            job.runner = Some(runner_id);
+            job.runner = Some(id.clone());
+            job.registered_at = Some(self.now);
             self.run.changed_jobs.insert(job.id.clone());
             self.touch();
         }
-        Ok(RunAnswer::Run { run_id, created: false })
+        self.runs.new_runners.push(NewRunnerRow {
+            id,
+            tenant: self.run.row.tenant.clone(),
+            run_id: self.run.row.id.clone(),
+            attempt,
+            placement,
+            body,
+            registered_at: self.now,
+        });
+        self.run.changed = true;
+        Ok(RunAnswer::Registered { at: self.now })
     }
 
-    /// The jobs before have no runner any more.
+    /// The jobs of a run that has ended.
     pub(super) fn end_jobs(&mut self, failed: bool) {
-        for job in self.run.jobs.iter_mut().filter(|job| job.ended_at.is_none()) {
+        self.end_jobs_where(failed, |_| true);
+    }
+
+    /// The jobs of an attempt whose lease has ended.
+    pub(super) fn end_jobs_of(&mut self, attempt: &str, failed: bool) {
+        self.end_jobs_where(failed, |job| job.attempt == attempt);
+    }
+
+    /// The jobs whose runner has not come, or has died. Those of other commands whose runner may still come go on.
+    fn end_lost_jobs(&mut self) {
+        let (lease, now, started_at) = (self.run.row.lease.clone(), self.now, self.limits.started_at);
+        self.end_jobs_where(true, |job| !job.is_active(&lease, now, started_at));
+    }
+
+    fn end_jobs_where(&mut self, failed: bool, is_over: impl Fn(&JobRow) -> bool) {
+        for job in self.run.jobs.iter_mut().filter(|job| job.ended_at.is_none() && is_over(job)) {
             job.ended_at = Some(self.now);
             job.failed = failed;
             self.run.changed_jobs.insert(job.id.clone());
         }
-    }
-
-    /// The first answer counts.
-    pub fn approve(
-        &mut self,
-        id: &str,
-        command_id: Option<&str>,
-        decision: String,
-        answer: Option<Box<RawValue>>,
-        by: String,
-    ) -> Result<RunAnswer, Error> {
-        let now = self.now;
-        let of_command = |row: &&mut ApprovalRow| command_id.is_none_or(|command| row.command_id == command);
-        let approval = self.run.approvals.get_mut(id).filter(of_command);
-        let Some(approval) = approval else {
-            return Err(Error::NotFound(format!("approval {id}")));
-        };
-        if let Some(first) = &approval.decision {
-            return match *first == decision {
-                true => Ok(RunAnswer::Approved),
-                false => Err(Error::Illegal(format!("approval {id} was answered already: {first}"))),
-            };
-        }
-        if approval.settled_at.is_some() {
-            return Err(Error::Illegal(format!("approval {id} is not open any more")));
-        }
-        let options = serde_json::from_str::<OfferedOptions>(approval.question.get())
-            .map(|question| question.options)
-            .unwrap_or_default();
-        if !DECISIONS.contains(&&*decision) && !options.contains(&decision) {
-            let offered: Vec<&str> = match options.is_empty() {
-                true => DECISIONS.to_vec(),
-                false => options.iter().map(String::as_str).collect(),
-            };
-            return Err(Error::Invalid(format!("decision must be one of {}", offered.join(", "))));
-        }
-        let answer_bytes = answer.as_ref().map_or(0, |answer| answer.get().len());
-        let payer = Payer::tenant(&self.run.row.tenant);
-        let more = Kept { bytes: i64::try_from(answer_bytes).unwrap_or(i64::MAX), rows: 0 };
-        self.runs.kept.charge(&payer, more).map_err(kernel::ChargeError::Full)?;
-        let (cancels, command) = (decision == "cancel", approval.command_id.clone());
-        approval.decision = Some(decision);
-        approval.answer = answer;
-        approval.answered_by = Some(by);
-        approval.answered_at = Some(now);
-        self.run.changed_approvals.insert(id.to_owned());
-        self.touch();
-        // A back end that is told to cancel ends its turn so, and its runner reports that.
-        if cancels {
-            let command = self.command(&command)?;
-            command.cancel_at.get_or_insert(now);
-            let id = command.id.clone();
-            self.command_changed(&id);
-        }
-        Ok(RunAnswer::Approved)
     }
 }

@@ -10,7 +10,7 @@ use proto_schemas::requests::run::{CommandState, RunEventType};
 use proto_schemas::requests::runner::{AppendedRunEvent, AppendedRunEvents};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Questions that a run may have open.
 const MOST_APPROVALS: usize = 64;
@@ -30,13 +30,14 @@ impl RunDecision<'_> {
         let mut within: HashMap<&str, ()> = HashMap::new();
         let mut new = Vec::new();
         let mut bytes = 0;
+        let mut questions = self.questions();
         for event in &events {
             let stored = known(self.runs, &event.client_event_id).is_some();
             let again = within.insert(&event.client_event_id, ()).is_some();
             if stored || again {
                 continue;
             }
-            self.check_event(event)?;
+            self.check_event(event, &mut questions)?;
             bytes += event.payload.get().len();
             new.push(event.client_event_id.clone());
         }
@@ -57,8 +58,15 @@ impl RunDecision<'_> {
         Ok(RunAnswer::Appended(AppendedRunEvents { appended, last_seq: self.run.row.last_seq }))
     }
 
-    /// An event is about a command that a runner works on, or about none.
-    fn check_event(&self, event: &NewEvent) -> Result<(), Error> {
+    /// The questions of the run, and whether each is open.
+    fn questions(&self) -> BTreeMap<String, bool> {
+        let known = self.run.approvals.iter();
+        known.map(|(id, approval)| (id.clone(), approval.settled_at.is_none())).collect()
+    }
+
+    /// An event is about a command that a runner works on, or about none. What the events before it in its batch have asked and answered
+    /// counts as if it were stored.
+    fn check_event(&self, event: &NewEvent, questions: &mut BTreeMap<String, bool>) -> Result<(), Error> {
         if let Some(id) = &event.command_id {
             let command = self.run.commands.get(id).ok_or_else(|| Self::command_not_found(id))?;
             is_open(command)?;
@@ -71,27 +79,14 @@ impl RunDecision<'_> {
             EventFacts::ApprovalRequest { .. } if event.command_id.is_none() => {
                 Err(Error::Invalid("commandId is required for an approval_request".to_owned()))
             }
-            EventFacts::ApprovalRequest { approval_id } => {
-                let open = self.run.approvals.values().filter(|one| one.settled_at.is_none()).count();
-                if self.run.approvals.contains_key(approval_id) {
-                    return Err(Error::Illegal(format!("approval {approval_id} already exists")));
+            EventFacts::ApprovalRequest { approval_id, .. } => may_ask(questions, approval_id),
+            EventFacts::ApprovalResolved { approval_id } => match questions.get_mut(approval_id) {
+                Some(open) => {
+                    *open = false;
+                    Ok(())
                 }
-                if open >= MOST_APPROVALS {
-                    return Err(Error::Limit {
-                        sentence: format!("a run may have {MOST_APPROVALS} open approvals at most"),
-                        scope: "run.approvals",
-                        limit: i64::try_from(MOST_APPROVALS).unwrap_or(i64::MAX),
-                        held: i64::try_from(open).unwrap_or(i64::MAX),
-                    });
-                }
-                Ok(())
-            }
-            EventFacts::ApprovalResolved { approval_id } => {
-                match self.run.approvals.contains_key(approval_id) {
-                    true => Ok(()),
-                    false => Err(Error::NotFound(format!("approval {approval_id}"))),
-                }
-            }
+                None => Err(Error::NotFound(format!("approval {approval_id}"))),
+            },
         }
     }
 
@@ -116,7 +111,8 @@ impl RunDecision<'_> {
         }
         match facts {
             EventFacts::Nothing => {}
-            EventFacts::ApprovalRequest { approval_id } => {
+            EventFacts::ApprovalRequest { approval_id, expires_at } => {
+                let end = self.end_of_time(command_id.as_deref());
                 let row = ApprovalRow {
                     run_id: self.run.row.id.clone(),
                     id: approval_id.clone(),
@@ -126,6 +122,7 @@ impl RunDecision<'_> {
                     answer: None,
                     answered_by: None,
                     created_at: self.now,
+                    expires_at: expires_at.map_or(end, |at| at.min(end)),
                     answered_at: None,
                     settled_at: None,
                 };
@@ -139,9 +136,16 @@ impl RunDecision<'_> {
                 }
             }
         }
-        let seq = self.push_event(kind, command_id, payload, Some(client_event_id.clone()));
+        let attempt = self.run.row.lease.attempt.clone();
+        let seq = self.push_event(kind, (command_id, attempt), payload, Some(client_event_id.clone()));
         self.runs.stored.insert((self.run.row.id.clone(), client_event_id), seq);
         seq
+    }
+
+    /// When the time of a command ends, which began when a runner took it.
+    fn end_of_time(&self, command: Option<&str>) -> i64 {
+        let command = command.and_then(|id| self.run.commands.get(id));
+        command.and_then(|command| command.acknowledged_at).unwrap_or(self.now) + self.run.row.timeout_ms
     }
 
     /// An event of the server itself. It is short, so a full log takes it, too.
@@ -151,15 +155,26 @@ impl RunDecision<'_> {
         command: Option<&str>,
         payload: &Value,
     ) -> Result<(), Error> {
+        let attempt = self.run.row.lease.attempt.clone();
+        self.log_of(kind, (command.map(str::to_owned), attempt), payload)
+    }
+
+    /// The same about another attempt than the one that has the lease.
+    pub(super) fn log_of(
+        &mut self,
+        kind: RunEventType,
+        about: (Option<String>, Option<String>),
+        payload: &Value,
+    ) -> Result<(), Error> {
         let payload = to_raw_value(payload).map_err(kernel::RpcError::internal)?;
-        self.push_event(kind, command.map(str::to_owned), payload, None);
+        self.push_event(kind, about, payload, None);
         Ok(())
     }
 
     fn push_event(
         &mut self,
         kind: RunEventType,
-        command_id: Option<String>,
+        (command_id, attempt_id): (Option<String>, Option<String>),
         payload: Box<serde_json::value::RawValue>,
         client_event_id: Option<String>,
     ) -> i64 {
@@ -173,7 +188,7 @@ impl RunDecision<'_> {
             seq: row.last_seq,
             kind,
             command_id,
-            attempt_id: row.lease.attempt.clone(),
+            attempt_id,
             payload,
             client_event_id,
             // The log does not go back where the clock was set back.
@@ -183,4 +198,22 @@ impl RunDecision<'_> {
         self.runs.events.push(event);
         seq
     }
+}
+
+/// A new question, as one of those that there are already.
+fn may_ask(questions: &mut BTreeMap<String, bool>, approval_id: &str) -> Result<(), Error> {
+    let open = questions.values().filter(|open| **open).count();
+    if questions.contains_key(approval_id) {
+        return Err(Error::Illegal(format!("approval {approval_id} already exists")));
+    }
+    if open >= MOST_APPROVALS {
+        return Err(Error::Limit {
+            sentence: format!("a run may have {MOST_APPROVALS} open approvals at most"),
+            scope: "run.approvals",
+            limit: i64::try_from(MOST_APPROVALS).unwrap_or(i64::MAX),
+            held: i64::try_from(open).unwrap_or(i64::MAX),
+        });
+    }
+    questions.insert(approval_id.to_owned(), true);
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! What a call does to a run. A refusal changes nothing, but for the note that a runner was told to wait.
 
+mod approvals;
 mod commands;
 mod ends;
 mod jobs;
@@ -39,7 +40,7 @@ pub(crate) fn decide(
         RunOperation::Approve { approval_id, command_id, decision, answer, by } => {
             work.approve(&approval_id, command_id.as_deref(), decision, answer, by)
         }
-        RunOperation::Register { runner_id, attempt } => work.register(runner_id, &attempt),
+        RunOperation::Register(new) => work.register(*new),
         RunOperation::Claim { runner_id, attempt, lease_ms } => work.claim(&runner_id, &attempt, lease_ms),
         RunOperation::Renew { holder, lease_ms } => work.renew(&holder, lease_ms),
         RunOperation::Release { holder } => work.release(&holder),
@@ -85,25 +86,19 @@ impl<'a> RunDecision<'a> {
             return Err(Error::NotFound(format!("run {run_id}")));
         }
         let mut run = runs.runs.remove(run_id).ok_or_else(|| Error::NotFound(format!("run {run_id}")))?;
-        // After the clock was set back a lease lasts no longer than its length.
-        let lease = &mut run.row.lease;
-        if lease.until > now + lease.length_ms {
-            lease.until = now + lease.length_ms;
-            run.changed = true;
-        }
+        run.not_ahead_of(now);
         Ok(RunDecision { run, runs, limits, now })
     }
 
     fn put_back(mut self) {
         if self.run.changed {
-            self.run.row.due_at = self.run.due_at(self.limits.started_at);
-            let active = self.run.row.ended_at.is_none()
-                && (self.lease_is_live() || self.run.open_commands().next().is_some());
+            let active = self.run.is_active(self.now, self.limits.started_at);
             if active != self.run.row.active {
                 self.run.row.active = active;
                 let count = self.runs.active.entry(self.run.row.tenant.clone()).or_default();
                 *count += if active { 1 } else { -1 };
             }
+            self.run.row.due_at = self.run.due_at(self.limits.started_at);
         }
         self.runs.runs.insert(self.run.row.id.clone(), self.run);
     }

@@ -3,13 +3,13 @@
 use super::RunDecision;
 use crate::error::{Error, LeaseConflict};
 use crate::model::call::{CancelFlags, Holder, LeaseAnswer, RunAnswer, lease_conflict};
-use crate::model::run::{CommandRow, LeaseState, RunRow};
-use kernel::iso_ms;
+use crate::model::run::{CommandRow, LeaseState, RUNNER_TOKEN_MS, RunRow, RunnerTokenEnd};
+use kernel::{Kept, Payer, iso_ms};
 use proto_schemas::requests::run::{RunEventType, RunStatus};
 use proto_schemas::requests::runner::CancelScope;
 use serde_json::json;
 
-/// Runners that are remembered as refused; a run that more of them want has its first refusals in the log.
+/// Runners that are remembered as refused: of more, those that asked first are forgotten, and noted again when they ask again.
 const MOST_REFUSED: usize = 32;
 
 impl RunDecision<'_> {
@@ -19,7 +19,7 @@ impl RunDecision<'_> {
         let lease = &self.run.row.lease;
         let mine = lease.runner.as_deref() == Some(runner_id) && lease.attempt.as_deref() == Some(attempt);
         if !mine && self.lease_is_live() {
-            return Err(self.refuse_claim(runner_id)?);
+            return Err(self.refuse_claim(runner_id, attempt)?);
         }
         let (before, now) = (lease.clone(), self.now);
         let recovered = !mine && before.runner.is_some() && !before.released;
@@ -33,8 +33,8 @@ impl RunDecision<'_> {
             released: false,
             heartbeat_at: Some(now),
         };
-        if !same {
-            self.run.row.refused.clear();
+        if before.attempt.as_deref() != Some(attempt) {
+            self.replace_attempt(&before, attempt);
         }
         if self.run.row.status == RunStatus::Pending {
             self.run.row.status = RunStatus::Claimed;
@@ -51,16 +51,43 @@ impl RunDecision<'_> {
         Ok(RunAnswer::Claimed { epoch, until, recovered })
     }
 
-    /// Says so in the log the first time that this runner has to wait.
-    fn refuse_claim(&mut self, runner_id: &str) -> Result<Error, Error> {
-        let refused = &mut self.run.row.refused;
-        if refused.len() < MOST_REFUSED && !refused.iter().any(|known| known == runner_id) {
+    /// The attempt before has had its last lease: its jobs are over, and so are its tokens after a while. Those of the new one are open
+    /// again, if they were to end.
+    fn replace_attempt(&mut self, before: &LeaseState, attempt: &str) {
+        let run = self.run.row.id.clone();
+        let end = |ends_at| RunnerTokenEnd { decided_at: self.now, ends_at };
+        self.runs.token_ends.insert((run.clone(), attempt.to_owned()), end(None));
+        let Some(replaced) = before.attempt.clone() else { return };
+        let last = if before.released { before.until } else { before.ends_at(self.limits.started_at) };
+        let ends_at = end(Some(last + RUNNER_TOKEN_MS));
+        self.runs.token_ends.insert((run, replaced.clone()), ends_at);
+        self.end_jobs_of(&replaced, true);
+    }
+
+    /// Says so in the log the first time that this runner has to wait. Whoever has too much in it already waits without.
+    fn refuse_claim(&mut self, runner_id: &str, attempt: &str) -> Result<Error, Error> {
+        let known = self.run.row.refused.iter().any(|known| known == runner_id);
+        let owner = self.run.row.lease.runner.clone();
+        let payload = json!({
+            "phase": "claim-waiting", "runnerId": runner_id, "attemptId": attempt, "ownerRunnerId": owner,
+        });
+        if !known && self.has_space_for_note(payload.to_string().len()) {
+            let refused = &mut self.run.row.refused;
             refused.push(runner_id.to_owned());
-            let owner = self.run.row.lease.runner.clone();
-            let payload = json!({ "phase": "claim-waiting", "runnerId": runner_id, "ownerRunnerId": owner });
-            self.log(RunEventType::RunnerStatus, None, &payload)?;
+            if refused.len() > MOST_REFUSED {
+                refused.remove(0);
+            }
+            let about = (None, Some(attempt.to_owned()));
+            self.log_of(RunEventType::RunnerStatus, about, &payload)?;
         }
         Ok(self.conflict())
+    }
+
+    /// Many runners that take turns could fill a log with notes that they had to wait.
+    fn has_space_for_note(&mut self, bytes: usize) -> bool {
+        let payer = Payer::tenant(&self.run.row.tenant);
+        self.run.row.event_bytes < self.limits.event_bytes
+            && self.runs.kept.charge(&payer, Kept::rows(1, bytes)).is_ok()
     }
 
     fn conflict(&self) -> Error {
@@ -97,18 +124,26 @@ impl RunDecision<'_> {
         if open == 0 {
             self.run.row.lease.released = true;
             self.run.row.lease.until = self.now;
-            self.run.row.refused.clear();
-            self.end_jobs(false);
+            if let Some(attempt) = self.run.row.lease.attempt.clone() {
+                self.end_jobs_of(&attempt, false);
+            }
             self.touch();
         }
         Ok(RunAnswer::Released { pending: open })
     }
 }
 
-/// Whether this runner has the lease of a run, or had it and nobody has taken it since.
+/// Whether this runner has the lease of a run, or had it and nobody has taken it since. The token of one attempt is none for another.
 pub(crate) fn holds_lease(row: &RunRow, holder: &Holder, now: i64, started_at: i64) -> Result<(), Error> {
-    let own = row.lease.runner.as_deref() == Some(holder.runner_id.as_str()) && !row.lease.released;
-    if own && row.lease.epoch == holder.epoch { Ok(()) } else { Err(conflict(row, now, started_at)) }
+    let lease = &row.lease;
+    let current = lease.runner.is_some() && !lease.released && lease.epoch == holder.epoch;
+    if current && holder.attempt.as_ref().is_some_and(|own| lease.attempt.as_ref() != Some(own)) {
+        return Err(Error::Forbidden("the lease belongs to another attempt than the token".to_owned()));
+    }
+    match current && lease.runner.as_deref() == Some(holder.runner_id.as_str()) {
+        true => Ok(()),
+        false => Err(conflict(row, now, started_at)),
+    }
 }
 
 fn conflict(row: &RunRow, now: i64, started_at: i64) -> Error {

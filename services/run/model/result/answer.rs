@@ -40,7 +40,7 @@ struct AssistantItem {
 }
 
 /// Chooses among the messages of a command, in their order, and holds a bounded number of them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct AnswerChoice {
     /// The last message that the back end called its answer.
     authoritative: Option<AssistantItem>,
@@ -87,6 +87,12 @@ impl AnswerChoice {
         }
     }
 
+    pub fn bytes(&self) -> usize {
+        let items = self.authoritative.iter().chain(&self.whole).chain(&self.parts);
+        let items: usize = items.map(AssistantItem::bytes).sum();
+        items + self.ended.iter().map(String::len).sum::<usize>()
+    }
+
     /// The last message that the back end called its answer, or the last one that has a text.
     pub fn chosen(self) -> Option<FinalResponse> {
         if let Some(item) = self.authoritative {
@@ -98,6 +104,10 @@ impl AnswerChoice {
 }
 
 impl AssistantItem {
+    fn bytes(&self) -> usize {
+        size_of::<AssistantItem>() + self.text.len() + self.item_id.as_ref().map_or(0, String::len)
+    }
+
     fn join(&mut self, part: &str) {
         let kept = cut(part, HELD_TEXT - self.text.len());
         self.text_truncated |= kept.len() < part.len();

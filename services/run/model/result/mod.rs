@@ -69,7 +69,7 @@ pub(crate) struct FailureFacts<'a> {
     pub message: Option<&'a str>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ResultFold {
     /// The command whose events count; without one, all of the run do.
     scope: Option<String>,
@@ -91,21 +91,23 @@ pub(crate) struct ResultFold {
 }
 
 /// What happened to guidance on its way.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct SteerOutcome {
+    /// Whether anything was said about it: what the target does before that is no answer to it.
+    told: bool,
     runner_acked: bool,
     backend_accepted: bool,
     target_id: Option<String>,
     target_activity: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct RunFailure {
     kind: Option<String>,
     message: Option<String>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct TerminalEvent {
     status: TerminalStatus,
     failure: RunFailure,
@@ -164,6 +166,19 @@ impl ResultFold {
         ResultFold { scope: scope.map(str::to_owned), ..ResultFold::default() }
     }
 
+    /// The command that guidance was for, as its row says: the event of its delivery need not name it.
+    pub fn targets(&mut self, target: Option<&str>) {
+        if self.delivery.target_id.is_none() {
+            self.delivery.target_id = target.map(str::to_owned);
+        }
+    }
+
+    /// About how many bytes it holds.
+    pub fn bytes(&self) -> usize {
+        let approvals: usize = self.approvals.iter().map(String::len).sum();
+        size_of::<ResultFold>() + self.answer.bytes() + self.tools.bytes() + approvals
+    }
+
     /// Every event of the run, in the order of their seqs.
     pub fn push(&mut self, event: &FoldedEvent<'_>) {
         self.count += 1;
@@ -184,7 +199,7 @@ impl ResultFold {
             }
         } else if event.command_id.is_none() {
             self.push_of_run(event);
-        } else if self.delivery.target_id.as_deref() == event.command_id {
+        } else if self.delivery.told && self.delivery.target_id.as_deref() == event.command_id {
             self.delivery.target_activity |=
                 !matches!(event.kind, RunEventType::TerminalStatus | RunEventType::RunnerStatus);
         }
@@ -271,6 +286,7 @@ impl ResultFold {
     fn steer_delivery(&mut self, event: &FoldedEvent<'_>) {
         let Some(payload) = read::<DeliveryPayload<'_>>(event) else { return };
         let delivery = &mut self.delivery;
+        delivery.told = true;
         delivery.runner_acked |= payload.runner_acked == Some(true);
         delivery.backend_accepted |= payload.backend_accepted == Some(true);
         if let Some(target) = payload.target_command_id {

@@ -35,7 +35,7 @@ struct ToolCallEvent<'a> {
 }
 
 /// A call that is remembered, by the whole of its id.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct RememberedCall {
     call_id: Option<String>,
     open: bool,
@@ -43,7 +43,7 @@ struct RememberedCall {
 }
 
 /// Counts the calls of a command, and remembers a bounded number of them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ToolCallCounts {
     /// In the order of their starts.
     calls: VecDeque<RememberedCall>,
@@ -89,6 +89,10 @@ impl ToolCallCounts {
         }
     }
 
+    pub fn bytes(&self) -> usize {
+        self.calls.iter().map(RememberedCall::bytes).sum()
+    }
+
     pub fn any_open(&self) -> bool {
         self.calls.iter().any(|call| call.open)
     }
@@ -103,6 +107,14 @@ impl ToolCallCounts {
             exit_code_counts: exit_codes,
             items: calls.into_iter().skip(older).map(|call| call.item).collect(),
         }
+    }
+}
+
+impl RememberedCall {
+    fn bytes(&self) -> usize {
+        let ToolCallItem { call_id, method, tool_name, kind, status, exit_code: _, command } = &self.item;
+        let texts = [&self.call_id, call_id, method, tool_name, kind, status, command];
+        size_of::<RememberedCall>() + texts.into_iter().flatten().map(String::len).sum::<usize>()
     }
 }
 

@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
+/// What the payload of a command may have in bytes. A page of commands has at most one that makes it larger than a page.
+const MOST_PAYLOAD_BYTES: usize = 512 << 10;
+
 /// What a turn says. One of the names has a text.
 #[derive(Deserialize)]
 struct TurnPayload {
@@ -37,6 +40,9 @@ impl RunService {
     ) -> Result<CreatedCommand, Error> {
         let access = self.access(&caller)?;
         let CommandCreate { run_id, kind, payload, idempotency_key } = params;
+        if payload.get().len() > MOST_PAYLOAD_BYTES {
+            return Err(Error::TooLarge(format!("payload must have at most {MOST_PAYLOAD_BYTES} bytes")));
+        }
         says_something(kind, &payload)?;
         if let Some(key) = &idempotency_key {
             printable("idempotencyKey", key)?;

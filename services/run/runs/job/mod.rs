@@ -6,9 +6,8 @@ mod runner_jobs;
 
 use crate::RunService;
 use crate::error::Error;
-use crate::model::call::StorageCheck;
 use crate::redact::{is_secret_name, redact_text};
-use kernel::{Caller, RpcError};
+use kernel::Caller;
 use proto_schemas::requests::run::GotRunnerJob;
 use std::collections::BTreeMap;
 
@@ -17,18 +16,6 @@ pub(super) const MOST_ENV: usize = 32;
 pub(super) const MOST_ENV_BYTES: usize = 4 << 10;
 
 impl RunService {
-    /// Whether a runner can work in the storage of a session: a folder has no quota of its own, so it is measured.
-    pub(super) async fn storage_of(&self, session: Option<&str>) -> Result<StorageCheck, Error> {
-        let Some(session) = session else { return Ok(StorageCheck::Present) };
-        if !self.storage.exists(session).await.map_err(RpcError::internal)? {
-            return Ok(StorageCheck::Missing);
-        }
-        let measured = self.storage.measure(session).await.map_err(RpcError::internal)?;
-        // What has too many files to be measured is more than enough.
-        let full = measured.sha256.is_none() || measured.bytes.unsigned_abs() > self.settings.session_bytes;
-        Ok(if full { StorageCheck::Full } else { StorageCheck::Present })
-    }
-
     pub(super) async fn job_of(
         &self,
         caller: &Caller,

@@ -1,12 +1,15 @@
 //! `run.runner_job_create`: have a runner started for a command.
 
 use crate::RunService;
+use crate::access::RunAccess;
 use crate::error::Error;
 use crate::ids::new_id;
-use crate::model::call::{NewJob, RunAnswer, RunOperation};
+use crate::model::call::{NewJob, RunAnswer, RunOperation, StorageCheck};
+use crate::model::fixed::RunFixed;
 use crate::runs::create::unexpected;
 use crate::runs::job::{DEFAULT_IDLE_MS, check_env};
 use crate::runs::printable;
+use crate::store::RunFacts;
 use crate::tokens::{hash_of, shown_part};
 use kernel::{Caller, RpcError};
 use proto_schemas::requests::run::{CreatedRunnerJob, GotRunnerJob, LauncherKind, RunnerJobCreate};
@@ -34,6 +37,7 @@ impl RunService {
         let request_hash =
             self.digest(&caller, &RunnerJobCreate { idempotency_key: None, ..params.clone() }).await?;
         let run = self.visible_run(&access, &params.run_id).await?;
+        let session = run.row.session.as_deref();
         if launcher != LauncherKind::External {
             return Err(Error::Infra("launcher external is the only one that this server has".to_owned()));
         }
@@ -51,10 +55,11 @@ impl RunService {
             log_ref: new_id(&self.ids, "log", now),
             token_hash: hash_of(&token),
             token_prefix: shown_part(&token),
-            storage: self.storage_of(run.row.session.as_deref()).await?,
+            no_credential: self.missing_credential(&run).await?,
+            storage: if session.is_some() { StorageCheck::Unknown } else { StorageCheck::Present },
             session_bytes: i64::try_from(self.settings.session_bytes).unwrap_or(i64::MAX),
         };
-        let answer = self.change(&access, &params.run_id, RunOperation::AddJob(Box::new(new))).await?;
+        let answer = self.add_job(&access, &params.run_id, session, new).await?;
         let RunAnswer::Job { run_id, job_id, created } = answer else { return Err(unexpected()) };
         let GotRunnerJob { mut runner_job } = self.job_of(&caller, &run_id, &job_id).await?;
         if created {
@@ -62,5 +67,26 @@ impl RunService {
             runner_job.manager = Some(self.manager_url.clone());
         }
         Ok(CreatedRunnerJob { runner_job, created })
+    }
+
+    /// Everything else is decided first: a repetition, and what is refused anyway, is no reason to measure a folder.
+    async fn add_job(
+        &self,
+        access: &RunAccess,
+        run_id: &str,
+        session: Option<&str>,
+        new: NewJob,
+    ) -> Result<RunAnswer, Error> {
+        let answer = self.change(access, run_id, RunOperation::AddJob(Box::new(new.clone()))).await?;
+        let (RunAnswer::StorageUnknown, Some(session)) = (&answer, session) else { return Ok(answer) };
+        let storage = self.storage_of(session).await?;
+        self.change(access, run_id, RunOperation::AddJob(Box::new(NewJob { storage, ..new }))).await
+    }
+
+    /// The profile of a run, if its credential was removed while the run was created.
+    async fn missing_credential(&self, run: &RunFacts) -> Result<Option<String>, Error> {
+        let RunFixed { backend_profile, .. } =
+            serde_json::from_str(&run.fixed).map_err(RpcError::internal)?;
+        Ok((!self.has_credential(&backend_profile).await?).then_some(backend_profile))
     }
 }

@@ -1,20 +1,28 @@
 //! Results: folded over all pages of the log.
 
 mod command_result;
+mod folds;
 mod result;
 
+pub(crate) use folds::KnownFolds;
+
 use crate::RunService;
+use crate::access::payer_of;
 use crate::error::Error;
 use crate::model::liveness::LeaseFacts;
-use crate::model::result::{CommandFacts, FailureFacts, FoldedEvent, ResultFacts, ResultFold};
+use crate::model::result::{CommandFacts, FailureFacts, FoldedEvent, ResultFacts};
 use crate::model::run::Failure;
 use crate::shown::kind_of;
-use crate::store::{CommandRead, RunFacts};
+use crate::store::{CommandRead, PagedEvents, RunFacts};
+use folds::KnownFold;
+use kernel::CpuOwner;
 use proto_schemas::requests::run::{Liveness, RunResult};
 
 /// Events of one page, and the most that are read for one result.
 pub(super) const PAGE: i64 = 500;
 pub(super) const MOST_EVENTS: i64 = 100_000;
+/// Payloads up to this size are read where they are.
+const SMALL: usize = 64 << 10;
 
 impl RunService {
     /// Whether something is going on in a run, and in its newest command.
@@ -24,42 +32,30 @@ impl RunService {
         Ok(Some(self.result_of(&run, command.as_ref()).await?.liveness))
     }
 
+    /// The rows were read before the log is: so where they say that something has ended, its event is in what is read here.
     pub(super) async fn result_of(
         &self,
         run: &RunFacts,
         command: Option<&CommandRead>,
     ) -> Result<RunResult, Error> {
         let scope = command.map(|command| command.row.id.as_str());
-        let mut fold = ResultFold::new(scope);
-        let mut after_seq = 0;
-        loop {
-            let limit = PAGE.min(MOST_EVENTS - after_seq);
-            let page = self.store.events_page(&run.row.id, after_seq, limit, &[]).await?;
-            for row in &page.events {
-                fold.push(&FoldedEvent {
-                    seq: row.seq,
-                    kind: kind_of(&row.kind)?,
-                    command_id: row.command_id.as_deref(),
-                    attempt_id: row.attempt_id.as_deref(),
-                    payload: &row.payload,
-                    created_at: row.created_at,
-                });
-            }
-            after_seq = page.next_after_seq;
-            if after_seq >= page.last_seq || after_seq >= MOST_EVENTS {
-                break;
+        let mut known = self.folds.get(&run.row.id, scope);
+        known.fold.targets(command.and_then(|command| command.row.target.as_deref()));
+        let last_seq = loop {
+            let limit = PAGE.min(MOST_EVENTS - known.after_seq);
+            let page = self.store.events_page(&run.row.id, known.after_seq, limit, &[]).await?;
+            let last_seq = page.last_seq;
+            known = self.folded(&run.row.tenant, known, page).await?;
+            if known.after_seq >= last_seq || known.after_seq >= MOST_EVENTS {
+                break last_seq;
             }
             // Others have their turn between two pages.
             tokio::task::yield_now().await;
-        }
-        // Read again: what ended meanwhile is in the log that was read, or in these rows.
-        let run = self.store.run(&run.row.id).await?.unwrap_or_else(|| run.clone());
-        let command = match command {
-            Some(command) => self.store.command(&command.row.id).await?,
-            None => None,
         };
+        self.folds.keep(&run.row.id, scope, &known);
+        let KnownFold { fold, after_seq } = known;
         let now = self.clock.now_ms();
-        let (run, command) = (&run.row, command.as_ref().map(|command| &command.row));
+        let (run, command) = (&run.row, command.map(|command| &command.row));
         let lease = run.lease.runner.as_deref().filter(|_| !run.lease.released);
         let facts = ResultFacts {
             run_id: &run.id,
@@ -73,15 +69,40 @@ impl RunService {
                 target_id: command.target.as_deref(),
                 acknowledged: command.acknowledged_at.is_some(),
             }),
-            last_seq: run.last_seq,
-            capped: after_seq >= MOST_EVENTS && after_seq < run.last_seq,
+            last_seq,
+            capped: after_seq >= MOST_EVENTS && after_seq < last_seq,
             lease: lease
-                .map(|runner_id| LeaseFacts { runner_id, expires_at: run.lease.ends_at(self.started_at) }),
+                .map(|runner_id| LeaseFacts { runner_id, expires_at: run.lease.ends_at(self.started_at()) }),
             heartbeat_at: run.lease.heartbeat_at,
             now,
         };
         Ok(fold.finish(&facts))
     }
+
+    /// Adds a page to a fold: beside the threads of the runtime, where the page is large.
+    async fn folded(&self, tenant: &str, known: KnownFold, page: PagedEvents) -> Result<KnownFold, Error> {
+        let bytes: usize = page.events.iter().map(|event| event.payload.len()).sum();
+        if bytes <= SMALL {
+            return fold_page(known, &page);
+        }
+        let owner = CpuOwner::Token(payer_of(tenant));
+        self.cpu.run(owner, move || fold_page(known, &page)).await?
+    }
+}
+
+fn fold_page(mut known: KnownFold, page: &PagedEvents) -> Result<KnownFold, Error> {
+    for row in &page.events {
+        known.fold.push(&FoldedEvent {
+            seq: row.seq,
+            kind: kind_of(&row.kind)?,
+            command_id: row.command_id.as_deref(),
+            attempt_id: row.attempt_id.as_deref(),
+            payload: &row.payload,
+            created_at: row.created_at,
+        });
+    }
+    known.after_seq = page.next_after_seq;
+    Ok(known)
 }
 
 pub(super) fn failure_facts(failure: &Failure) -> FailureFacts<'_> {

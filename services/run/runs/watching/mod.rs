@@ -9,8 +9,9 @@ pub(crate) use stream::watch_events;
 use crate::RunService;
 use crate::error::Error;
 use crate::shown::events_shown;
-use kernel::{Aid, Audience, Event};
+use kernel::{Aid, Audience, Bus, Event};
 use parking_lot::Mutex;
+use proto_schemas::requests::run::RunSubscriptionEnded;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +27,20 @@ pub(super) const PAUSE: Duration = Duration::from_millis(50);
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Which connection is told of which run, by this process.
-#[derive(Clone, Default)]
-pub(crate) struct RunSubscriptions(Arc<Mutex<HashMap<SubscriptionKey, CancellationToken>>>);
+#[derive(Clone)]
+pub(crate) struct RunSubscriptions {
+    bus: Bus,
+    told: ToldConnections,
+}
+
+type ToldConnections = Arc<Mutex<HashMap<SubscriptionKey, RunSubscription>>>;
+
+/// What tells a connection, until it is cancelled.
+#[derive(Clone, Debug)]
+pub(super) struct RunSubscription {
+    id: String,
+    pub token: CancellationToken,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SubscriptionKey {
@@ -37,39 +50,62 @@ pub(super) struct SubscriptionKey {
 }
 
 impl RunSubscriptions {
+    /// A call of a connection reaches any process, and what another one has ended is ended here, too.
+    pub fn listen(bus: &Bus) -> RunSubscriptions {
+        let told = ToldConnections::default();
+        let here = told.clone();
+        bus.listen(move |event| {
+            let Some(ended) = event.as_signal::<RunSubscriptionEnded>() else { return };
+            let RunSubscriptionEnded { aid, connection, run_id, except } = ended;
+            let key = SubscriptionKey { aid, connection, run: run_id };
+            let mut told = here.lock();
+            if told.get(&key).is_some_and(|subscription| Some(&subscription.id) != except.as_ref())
+                && let Some(subscription) = told.remove(&key)
+            {
+                subscription.token.cancel();
+            }
+        });
+        RunSubscriptions { bus: bus.clone(), told }
+    }
+
     /// Ends what was there for the key: a client that subscribes again says from which seq on.
-    pub(super) fn begin(&self, key: &SubscriptionKey) -> Result<CancellationToken, Error> {
-        let mut all = self.0.lock();
-        let of_agent = all.keys().filter(|other| other.aid == key.aid && *other != key).count();
-        if of_agent >= MOST {
-            return Err(Error::Limit {
-                sentence: format!("an agent can subscribe to at most {MOST} runs"),
-                scope: "run.subscriptions",
-                limit: i64::try_from(MOST).unwrap_or(i64::MAX),
-                held: i64::try_from(of_agent).unwrap_or(i64::MAX),
-            });
+    pub(super) fn begin(&self, key: &SubscriptionKey, id: String) -> Result<RunSubscription, Error> {
+        let subscription = RunSubscription { id: id.clone(), token: CancellationToken::new() };
+        {
+            let mut told = self.told.lock();
+            let of_agent = told.keys().filter(|other| other.aid == key.aid && *other != key).count();
+            if of_agent >= MOST {
+                return Err(Error::Limit {
+                    sentence: format!("an agent can subscribe to at most {MOST} runs"),
+                    scope: "run.subscriptions",
+                    limit: i64::try_from(MOST).unwrap_or(i64::MAX),
+                    held: i64::try_from(of_agent).unwrap_or(i64::MAX),
+                });
+            }
+            if let Some(before) = told.insert(key.clone(), subscription.clone()) {
+                before.token.cancel();
+            }
         }
-        let token = CancellationToken::new();
-        if let Some(before) = all.insert(key.clone(), token.clone()) {
-            before.cancel();
-        }
-        Ok(token)
+        self.tell_others(key, Some(id));
+        Ok(subscription)
     }
 
     pub(super) fn end(&self, key: &SubscriptionKey) -> bool {
-        match self.0.lock().remove(key) {
-            Some(token) => {
-                token.cancel();
-                true
-            }
-            None => false,
-        }
+        let ended = self.told.lock().remove(key);
+        self.tell_others(key, None);
+        ended.inspect(|subscription| subscription.token.cancel()).is_some()
+    }
+
+    fn tell_others(&self, key: &SubscriptionKey, except: Option<String>) {
+        let SubscriptionKey { aid, connection, run } = key.clone();
+        self.bus.signal(&RunSubscriptionEnded { aid, connection, run_id: run, except });
     }
 
     /// Of a task that has come to its end: a newer one of the same key stays.
-    pub(super) fn ended(&self, key: &SubscriptionKey, token: &CancellationToken) {
-        if !token.is_cancelled() {
-            self.0.lock().remove(key);
+    pub(super) fn ended(&self, key: &SubscriptionKey, ended: &RunSubscription) {
+        let mut told = self.told.lock();
+        if told.get(key).is_some_and(|subscription| subscription.id == ended.id) {
+            told.remove(key);
         }
     }
 }
@@ -80,6 +116,8 @@ impl RunService {
         let mut watch = self.watched.watch(&key.run);
         let to = Audience::Connection { aid: key.aid.clone(), connection: key.connection };
         let mut missed = 0;
+        // The answer to the subscription is on its way.
+        sleep(PAUSE).await;
         loop {
             let page = self.store.events_page(&key.run, after, PAGE, &[]).await;
             let page = page.map_err(kernel::RpcError::from).and_then(|page| events_shown(&key.run, page));
@@ -95,6 +133,8 @@ impl RunService {
                 after = event.seq;
                 self.bus.publish(&Event::new(to.clone(), "event/run.event", event));
             }
+            // Also where a page has nothing: what is removed after its retention leaves a gap.
+            after = after.max(page.next_after_seq);
             if page.has_more {
                 sleep(PAUSE).await;
                 continue;
@@ -113,5 +153,26 @@ impl RunService {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_is_told_of_a_run_by_one_process_only() {
+        let bus = Bus::local();
+        let (one, other) = (RunSubscriptions::listen(&bus), RunSubscriptions::listen(&bus));
+        let aid = Aid::parse("alice.aid.pub").unwrap();
+        let key = SubscriptionKey { aid, connection: 7, run: "run_1".to_owned() };
+        let first = one.begin(&key, "1".to_owned()).unwrap();
+        let second = other.begin(&key, "2".to_owned()).unwrap();
+        assert!(first.token.is_cancelled() && !second.token.is_cancelled());
+        let third = other.begin(&key, "3".to_owned()).unwrap();
+        other.ended(&key, &second);
+        assert!(second.token.is_cancelled() && !third.token.is_cancelled(), "a newer one stays");
+        assert!(!one.end(&key), "this process does not know of it");
+        assert!(third.token.is_cancelled() && other.told.lock().is_empty());
     }
 }

@@ -23,6 +23,8 @@ use tokio::time::Instant;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// After which a stream ends, and its client comes again: who has lost the right to read a run then reads it no more.
+const LONGEST: Duration = Duration::from_mins(10);
 /// Events that are read and written at once.
 const PAGE: i64 = 200;
 
@@ -47,7 +49,9 @@ pub(crate) async fn watch_events(
         Some(text) => seq_of(&text)?,
     };
     let watch = run.watched.watch(&found.row.id);
-    let tail = EventTail { run, row: found.row, after, watch, wrote_at: Instant::now(), ended: false };
+    let now = Instant::now();
+    let tail =
+        EventTail { run, row: found.row, after, watch, wrote_at: now, until: now + LONGEST, ended: false };
     let frames = stream::unfold(tail, |tail| async {
         let (frame, tail) = tail.next().await?;
         Some((Ok::<Bytes, Infallible>(frame), tail))
@@ -68,18 +72,17 @@ struct EventTail {
     after: i64,
     watch: RunWatch,
     wrote_at: Instant,
+    until: Instant,
     ended: bool,
 }
 
 impl EventTail {
-    /// What comes next, when it is there; `None` after the terminal event of the run.
+    /// What comes next, when it is there; `None` after the terminal event of the run, and after the longest time of a stream.
     async fn next(mut self) -> Option<(Bytes, EventTail)> {
-        if self.ended {
-            return None;
-        }
-        loop {
+        while !self.ended && Instant::now() < self.until {
             // A store that is away for a moment ends the stream: the client resumes where it was.
             let page = self.run.store.events_page(&self.row.id, self.after, PAGE, &[]).await.ok()?;
+            let next_after_seq = page.next_after_seq;
             let page = events_shown(&self.row.id, page).ok()?;
             if let Some(last) = page.events.last() {
                 self.after = last.seq;
@@ -94,17 +97,21 @@ impl EventTail {
             }
             self.row = found.row;
             if self.row.last_seq > self.after {
+                // What is removed after its retention leaves a gap.
+                self.after = self.after.max(next_after_seq);
                 continue;
             }
             let silent = self.wrote_at.elapsed();
             let stop = self.run.stop.clone();
-            let waited = self.watch.changed(KEEP_ALIVE.saturating_sub(silent));
+            let most = self.until.saturating_duration_since(Instant::now());
+            let waited = self.watch.changed(KEEP_ALIVE.saturating_sub(silent).min(most));
             stop.run_until_cancelled(waited).await?;
             if self.wrote_at.elapsed() >= KEEP_ALIVE {
                 self.wrote_at = Instant::now();
                 return Some((Bytes::from_static(b": keep-alive\n\n"), self));
             }
         }
+        None
     }
 }
 

@@ -19,15 +19,15 @@ impl RunService {
         let run = self.run_of(&caller, &params.run_id).await?;
         let key =
             SubscriptionKey { aid: agent.aid.clone(), connection: agent.connection, run: run.row.id.clone() };
-        let token = self.streams.begin(&key)?;
+        let subscription = self.streams.begin(&key, self.ids.tagged("sub"))?;
         let after = params.after_seq.unwrap_or(run.row.last_seq);
         let (service, stop) = (self.clone(), self.stop.clone());
         self.tracker.spawn(async move {
             let telling = service.tell(&key, after);
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = token.cancelled() => {}
-                () = telling => service.streams.ended(&key, &token),
+                () = subscription.token.cancelled() => {}
+                () = telling => service.streams.ended(&key, &subscription),
             }
         });
         Ok(SubscribedRun { subscribed: true, last_seq: run.row.last_seq })

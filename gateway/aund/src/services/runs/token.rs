@@ -8,6 +8,9 @@ use anyhow::ensure;
 use clap::Args;
 use proto_schemas::requests::run::{RunToken, TokenCreate, TokenRevoke, Tokens};
 
+/// Characters of a token that are stored and shown.
+const SHOWN: usize = 12;
+
 #[derive(Args)]
 pub(super) struct TokenCommand {
     /// Create a token for this tenant: a NAME of [run.tenants.NAME]
@@ -45,13 +48,23 @@ async fn create(operator: &OperatorArgs, request: TokenCreate) -> anyhow::Result
 
 async fn revoke_all(operator: &OperatorArgs, prefix: String) -> anyhow::Result<()> {
     let (revoked, answer) = operator.ask(&TokenRevoke { prefix: prefix.clone() }).await?;
-    ensure!(revoked.revoked > 0, "no valid token begins with {prefix}: see aund runs token --list");
+    ensure!(
+        revoked.revoked > 0,
+        "no valid token begins with {}: see aund runs token --list",
+        beginning(&prefix)
+    );
     let line = match revoked.revoked {
         _ if operator.json => answer.to_string(),
         1 => "revoked 1 token".to_owned(),
         many => format!("revoked {many} tokens"),
     };
     Ok(output::line(&line)?)
+}
+
+/// What is shown of a token that somebody has typed: it may be a whole one, which is valid somewhere else.
+fn beginning(token: &str) -> String {
+    let shown: String = token.chars().take(SHOWN).collect();
+    printable_line(&if shown == token { shown } else { format!("{shown}…") })
 }
 
 async fn print_list(operator: &OperatorArgs) -> anyhow::Result<()> {
@@ -78,6 +91,8 @@ mod tests {
 
     #[test]
     fn a_token_is_shown_by_its_beginning() {
+        assert_eq!(beginning("art_0aZ9bY8cQWERTY0123456789"), "art_0aZ9bY8c…");
+        assert_eq!(beginning("art_0aZ9"), "art_0aZ9");
         let mut token = RunToken {
             prefix: "art_0aZ9bY8c".to_owned(),
             kind: "tenant".to_owned(),

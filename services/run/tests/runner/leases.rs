@@ -1,7 +1,7 @@
 //! Leases under a clock that jumps, and a service that is started again: at most one runner has a run, nobody loses a lease before its
 //! time, and what was asked to end ends.
 
-use super::support::{TestRuns, hwlab, refusal, runner};
+use crate::tests::support::{TestRuns, hwlab, refusal, runner};
 use crate::{RunService, Settings, service};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -188,7 +188,6 @@ impl PlayedLease {
         }
         if !mine || model.released {
             model.epoch += 1;
-            model.refused.clear();
         }
         assert_eq!(answer["lease"]["epoch"], json!(model.epoch));
         (model.owner, model.released) = (Some(runner), false);

@@ -1,6 +1,6 @@
 //! Lists of sessions.
 
-use super::support::{TestRun, TestRuns, admin, hwlab, refusal, unidesk};
+use crate::tests::support::{TestRun, TestRuns, admin, hwlab, refusal, unidesk};
 use kernel::Caller;
 use serde_json::{Value, json};
 

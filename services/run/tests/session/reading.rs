@@ -1,9 +1,12 @@
 //! Sessions: who sees them, what readers have read, and cancelling.
 
-use super::support::{TestRun, TestRuns, admin, hwlab, refusal, runner, unidesk};
 use crate::Settings;
+use crate::tests::support::{TestRun, TestRuns, admin, hwlab, refusal, runner, unidesk};
 use kernel::{Aid, Caller, CallingAgent};
 use serde_json::{Value, json};
+
+/// A key as providers give them.
+const SECRET: &str = "sk-Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8Qr9St0Uv1Wx2Yz3Ab4Cd5";
 
 fn of(tenant: &str, profile: &str) -> Value {
     json!({ "tenantId": tenant, "projectId": "acme/site", "backendProfile": profile })
@@ -129,7 +132,12 @@ async fn a_session_is_unread_until_its_reader_has_read_its_version() {
         "it never moves back"
     );
     assert_eq!((is_unread("cli").await, is_unread("web").await), (json!(false), json!(true)));
-    for bad in [json!({ "version": 3 }), json!({ "version": -1 }), json!({ "readerId": "a b" })] {
+    for bad in [
+        json!({ "version": 3 }),
+        json!({ "version": -1 }),
+        json!({ "readerId": "a b" }),
+        json!({ "readerId": SECRET }),
+    ] {
         assert_eq!(read(bad.clone()).await.unwrap_err().http_status().as_u16(), 400, "{bad}");
     }
 

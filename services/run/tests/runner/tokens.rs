@@ -1,8 +1,8 @@
 //! Tokens.
 
-use super::support::{TestRun, TestRuns};
 use crate::Settings;
 use crate::store::NewToken;
+use crate::tests::support::{TestRun, TestRuns};
 use crate::tokens::{hash_of, shown_part};
 use kernel::Caller;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! The events of sessions.
 
-use super::support::{TestRun, TestRuns, refusal};
+use crate::tests::support::{TestRun, TestRuns, refusal};
 use serde_json::{Value, json};
 
 /// The seqs on a page, where the next one begins, and whether there is more.

@@ -1,6 +1,6 @@
 //! Storage of sessions.
 
-use super::support::{TestRun, TestRuns, admin, hwlab, refusal, runner};
+use crate::tests::support::{TestRun, TestRuns, admin, hwlab, refusal, runner};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use testing::DAY_MS;
