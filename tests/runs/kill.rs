@@ -278,7 +278,7 @@ async fn an_epoch_is_given_to_one_runner_whatever_is_killed() {
     back_end.api.ok("POST", &format!("/commands/{command}/cancel"), &json!({}), 200).await;
     let mut runners = vec![first.beside().await, first.beside().await, first.beside().await, first];
     let given: std::sync::Mutex<BTreeMap<i64, String>> = std::sync::Mutex::default();
-    for round in 0..10 {
+    for round in 0..8 {
         let begun = Notify::new();
         let storm = join_all(runners.iter_mut().map(|runner| hand_over(runner, &given, &begun)));
         let after = Duration::from_millis(30 + 7 * (round % 5));
@@ -303,7 +303,7 @@ async fn an_epoch_is_given_to_one_runner_whatever_is_killed() {
 async fn a_cancel_that_a_kill_cuts_off_is_whole() {
     let mut manager = TestManager::of(TestServer::with(&SETTINGS).await);
     let back_end = manager.back_end().await;
-    for round in 0..4 {
+    for round in 0..3 {
         let mut runs = Vec::new();
         for _ in 0..16 {
             let run = back_end.run().await;
@@ -358,7 +358,7 @@ async fn a_stream_that_a_kill_cuts_off_is_resumed_without_a_gap() {
     let mut run = StormyRun::new(&manager).await;
     let (back_end, id) = (run.back_end.clone(), run.run.clone());
     let mut seen = Vec::new();
-    for round in 0..8 {
+    for round in 0..6 {
         let begun = Notify::new();
         let storm = futures_util::future::join(run.go(&begun), read_on(&back_end, &id, &mut seen));
         let after = Duration::from_millis(40 + 7 * round);

@@ -95,8 +95,10 @@ async fn while_the_store_is_held_by_somebody_else_nothing_is_half_done() {
     let before = back_end.read(&run).await;
     let blocker = Blocker::hold(&manager.server, "run", "run");
     let append = json!([said(&command, "e-1", "e-1"), said(&command, "e-2", "e-2")]);
-    assert_retryable(&runner.try_append(append.clone()).await, 503);
-    assert_retryable(&runner.try_report(&command, "completed").await, 503);
+    let (appended, reported) =
+        tokio::join!(runner.try_append(append.clone()), runner.try_report(&command, "completed"));
+    assert_retryable(&appended, 503);
+    assert_retryable(&reported, 503);
     assert_eq!(back_end.read(&run).await, before, "reading goes on, and nothing was changed");
     blocker.release();
     let appended = runner.append(append).await;

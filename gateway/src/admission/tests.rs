@@ -267,3 +267,22 @@ fn a_token_of_a_service_opens_the_routes_that_name_its_kind_and_nothing_else() {
     assert_eq!(code(by_route("agent.update")), codes::PERMISSION_DENIED.code);
     assert_eq!(code(begin(&admission, &source, "agent.get")), NOT_FOUND, "not as JSON-RPC");
 }
+
+#[test]
+fn runners_of_one_tenant_have_the_streams_of_one_caller() {
+    let admission = admission("limits.streams_per_caller = 2", ServiceState::Up);
+    let (signer, address) = (KnownSigner::default(), ADDRESS);
+    let open = |kind: &'static str, subject: &str, payer: Option<&str>| {
+        let (subject, payer) = (subject.to_owned(), payer.map(str::to_owned));
+        let token = TokenCaller { kind: kind.into(), subject, agent: None, payer };
+        let source = CallSource::Token { token: &token, address, limit: None, signer: &signer };
+        admission.open_stream(&source).map_err(|error| error.code())
+    };
+    let acme = Some("tenant:acme");
+    let held = [open("runner", "run_1 attempt_1", acme), open("runner", "run_2 attempt_2", acme)];
+    assert!(held.iter().all(Result::is_ok));
+    for (kind, subject, payer) in [("runner", "run_3 attempt_3", acme), ("tenant", "acme", None)] {
+        assert_eq!(open(kind, subject, payer).err(), Some(codes::RATE_LIMITED.code), "{kind}");
+    }
+    assert!(open("runner", "run_4 attempt_4", Some("tenant:other")).is_ok());
+}

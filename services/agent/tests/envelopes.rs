@@ -27,7 +27,12 @@ async fn send_as_agent(agents: &TestAgents, token: &str, verb: &str, path: &str,
         Ok(verified) => {
             let aid = Aid::parse(&text(&verified["aid"])).unwrap();
             let agent = Some(CallingAgent::without_session(aid, [127, 0, 0, 1].into()));
-            Caller::Token(TokenCaller { kind: "agent".into(), subject: text(&verified["subject"]), agent, payer: None })
+            Caller::Token(TokenCaller {
+                kind: "agent".into(),
+                subject: text(&verified["subject"]),
+                agent,
+                payer: None,
+            })
         }
         Err(error) => {
             assert_eq!(error.kind(), "token_invalid");

@@ -16,6 +16,9 @@ pub(crate) struct RunFixed {
     pub trace_sink: Option<Box<RawValue>>,
     pub session_ref: Option<RunSessionRef>,
     pub resource_bundle_ref: Option<Box<RawValue>>,
+    /// Whether the server itself has named the credential, which it has to have then. One that the caller names may be where its runner is.
+    #[serde(default)]
+    pub credential_is_own: bool,
 }
 
 /// What the server reads of a workspace, which was checked before it was stored.

@@ -37,6 +37,8 @@ pub(crate) fn check_run(
 
     check_slug(&draft.backend_profile)?;
     let policy = draft.execution_policy.clone().unwrap_or_default();
+    let names_credential =
+        policy.secret_scope.as_ref().is_some_and(|scope| scope.provider_credentials.is_some());
     let mut execution_policy = complete(tenant, &policy)?;
     execution_policy.secret_scope =
         complete_scope(&draft.backend_profile, policy.secret_scope.unwrap_or_default(), has_secret)?;
@@ -51,6 +53,7 @@ pub(crate) fn check_run(
         trace_sink: Some(trace_sink).filter(|sink| !is_null(sink)),
         session_ref: draft.session_ref.clone(),
         resource_bundle_ref: bundle.filter(|bundle| !is_null(bundle)),
+        credential_is_own: !names_credential,
     })
 }
 
@@ -322,6 +325,7 @@ mod tests {
                 },
             },
             "traceSink": {"type": "x"}, "sessionRef": {"sessionId": "sess_1"}, "resourceBundleRef": null,
+            "credentialIsOwn": true,
         });
         assert_eq!(fixed, Ok(expected));
         let careful = check(json!({"tenantId": "careful"})).unwrap()["executionPolicy"].clone();

@@ -1,6 +1,6 @@
 //! PEM blocks: base64 between two marks. Code and prose that name the marks have no base64 between them.
 
-use super::words::{escaped_run, is_words, run};
+use super::words::{count_read, escaped_run, is_words, run};
 
 pub(super) const BEGIN: &str = "-----BEGIN ";
 const END: &str = "END ";
@@ -16,6 +16,7 @@ const LONGEST_NAME: usize = 64;
 pub(super) fn block_end(text: &str, at: usize) -> Option<usize> {
     let content = at + label(&text[at..])?;
     let dashes = text[content..].find(DASHES).map_or(text.len(), |found| content + found);
+    count_read(dashes - content);
     let mut content_reader = PemContent {
         text: &text[content..dashes],
         line_mark: line_mark(&text[..at - BEGIN.len()]),

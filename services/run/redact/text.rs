@@ -7,8 +7,8 @@
 use super::pem;
 use super::url::{url_end, userinfo};
 use super::words::{
-    LONGEST_WORD, PLACEHOLDER, begins_word, ends_with_word, escaped, escaped_run, is_mixed, is_words,
-    pattern, run,
+    LONGEST_WORD, PLACEHOLDER, begins_word, count_read, ends_with_word, escaped, escaped_run, has_only_names,
+    is_mixed, is_words, pattern, run,
 };
 use base64::Engine as _;
 use base64::alphabet;
@@ -30,7 +30,8 @@ pub(crate) fn redact_text(text: &str) -> Cow<'_, str> {
     let mut search = SecretSearch { text, no_key_before: 0, no_bearer_before: 0, no_jwt_before: 0 };
     let (mut redacted, mut copied, mut from) = (String::new(), 0, 0);
     while let Some(beginning) = BEGINNINGS.find_at(text, from) {
-        from = beginning.end();
+        // The dash after `sk` may be the first one of a PEM block.
+        from = if beginning.as_str().ends_with('-') { beginning.end() - 1 } else { beginning.end() };
         let Some(secret) = search.secret(beginning) else { continue };
         // One that begins in another one continues it.
         if secret.start >= copied {
@@ -48,6 +49,8 @@ pub(crate) fn redact_text(text: &str) -> Cow<'_, str> {
 
 /// How much of a long run of characters is read to tell a key from words.
 const JUDGED: usize = 256;
+/// And in the middle of a word, which says that it is none.
+const JUDGED_IN_WORD: usize = 64;
 /// The random part of our own tokens.
 const TOKEN: usize = 40;
 /// The shortest key after `sk-`, and the shortest token after `Bearer` where nothing else says that it is one.
@@ -80,7 +83,7 @@ impl SecretSearch<'_> {
             slashes if slashes.starts_with(':') => {
                 userinfo(&self.text[..start], &self.text[end..]).map(|length| end..end + length)
             }
-            basic if basic.eq_ignore_ascii_case("basic") => self.basic(end),
+            basic if basic.eq_ignore_ascii_case("basic") => self.basic(start, end),
             _ => self.bearer(start, end),
         }
     }
@@ -108,13 +111,15 @@ impl SecretSearch<'_> {
         Some(at..self.no_bearer_before)
     }
 
-    /// `Basic`, and a name and a password in base64.
-    fn basic(&self, end: usize) -> Option<Range<usize>> {
+    /// `Basic`, and a name and a password in base64. In prose a word follows, which may happen to be the base64 of something.
+    fn basic(&self, start: usize, end: usize) -> Option<Range<usize>> {
         let at = after_space(self.text, end)?;
         let near = &self.text.as_bytes()[at..self.text.len().min(at + LONGEST_BASIC)];
         let is_base64 = |b: u8| b.is_ascii_alphanumeric() || b"+/=".contains(&b);
         let judged = &near[..escaped_run(near, is_base64)];
-        is_credentials(judged).then(|| at..at + escaped_run(&self.text.as_bytes()[at..], is_base64))
+        let is_word = str::from_utf8(judged).is_ok_and(|judged| is_words(judged, 0));
+        let found = is_credentials(judged) && (!is_word || is_authorization(&self.text[..start]));
+        found.then(|| at..at + escaped_run(&self.text.as_bytes()[at..], is_base64))
     }
 
     /// `sk-` and a key.
@@ -124,9 +129,11 @@ impl SecretSearch<'_> {
         }
         let rest = &self.text.as_bytes()[end..];
         let is_key = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
-        let judged = run(&rest[..rest.len().min(JUDGED)], is_key);
+        let begins_word = begins_word(&self.text[..start]);
+        let longest = if begins_word { JUDGED } else { JUDGED_IN_WORD };
+        let judged = run(&rest[..rest.len().min(longest)], is_key);
         let judged = &self.text[end..end + judged];
-        let found = match begins_word(&self.text[..start]) {
+        let found = match begins_word {
             true if is_words(judged, 4) => {
                 // What was read of a longer run may end in the middle of a key.
                 let known = if judged.len() == JUDGED { JUDGED - LONGEST_WORD } else { judged.len() };
@@ -210,12 +217,13 @@ fn is_template(text: &str, length: usize) -> bool {
         const COMMAND: &str = r"\$\([\w./~-]+ [^()\n]*\)";
         pattern(&format!("^(?:{CALL}|{OF_ACTIONS}|{COMMAND}|{PLACEHOLDER})"))
     });
+    count_read(JUDGED);
     let near = &text[..text.floor_char_boundary(JUDGED)];
     let length = text[..length].trim_end_matches(['.', ':']).len();
-    TEMPLATE.find(near).is_some_and(|found| found.end() >= length)
+    TEMPLATE.find(near).is_some_and(|found| found.end() >= length && has_only_names(found.as_str()))
 }
 
-/// Whether this is a text with a `:` in base64. Words are hardly ever the base64 of a text.
+/// Whether this is a text with a `:` in base64.
 fn is_credentials(base64: &[u8]) -> bool {
     const ANY_PADDING: GeneralPurposeConfig = GeneralPurposeConfig::new()
         .with_decode_padding_mode(DecodePaddingMode::Indifferent)
@@ -266,6 +274,8 @@ mod tests {
             (r#"{\"h\":\"Bearer 0a1b2c3d\/e4f5\u002b==\"}"#, r#"{\"h\":\"Bearer [redacted]\"}"#),
             ("Authorization: Basic dXNlcjpodW50ZXIy", "Authorization: Basic [redacted]"),
             ("basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==.", "basic [redacted]."),
+            ("Authorization: Basic ajpi", "Authorization: Basic [redacted]"),
+            ("{Authorization: Bearer {aaAZ7}", "{Authorization: Bearer [redacted]"),
         ]
         .map(|(text, expected)| (text.to_owned(), expected.to_owned()))
         .into_iter()
@@ -279,6 +289,7 @@ mod tests {
                 "a\n[redacted]\nb".to_owned(),
             ),
             (format!("-----BEGIN RSA PRIVATE KEY-----\n{key}"), "[redacted]".to_owned()),
+            (format!("sk-----BEGIN RSA PRIVATE KEY-----\n{key}"), "sk[redacted]".to_owned()),
             (
                 format!(
                     "\"-----BEGIN RSA PRIVATE KEY-----\\nProc-Type: 4,ENCRYPTED\\n\\n{}\\n\"",
@@ -313,6 +324,7 @@ mod tests {
             "Authorization: Bearer ${{ secrets.GITHUB_TOKEN }} and `Authorization: Bearer ${this.token()}`.",
             "WWW-Authenticate: Bearer realm=api, Bearer error=invalid_token, Basic realm=\"api\"",
             "basic authentication, Basic auth, a BASIC programme, basic understanding of basic/advanced, Basic $CREDENTIALS",
+            "Basic ajo, basic ajpi",
             r#""bearer authentication\/authorization""#,
             "chart_1 art_gallery start_time smart_contract arr_length para_0123456789abcdef",
             "chart_da39a3ee5e6b4b0d3255bfef95601890afd80709",

@@ -1,9 +1,9 @@
 //! `https://name:password@host`: what stands between the scheme and the host.
 
-use super::words::{beside_placeholders, ends_with_word, escaped, is_placeholder, is_words, run};
+use super::words::{beside_placeholders, count_read, ends_with_word, escaped, is_placeholder, is_words, run};
 
 /// Within how many bytes the password of a connection string has to end, where it has characters that URLs do not allow.
-const PASSWORD: usize = 512;
+const PASSWORD: usize = 256;
 /// The longest scheme of a connection string, with the name of a driver after `+`.
 const LONGEST_SCHEME: usize = 40;
 /// What stands between a URL and another text. It is in no name, though in passwords.
@@ -28,7 +28,9 @@ pub(super) fn url_end(text: &str, or_at: impl Fn(char) -> bool) -> usize {
         '\\' => escaped(&text.as_bytes()[*at..]).is_none_or(|(_, c)| b"\"'<>\\`".contains(&c)),
         c => ends_url(*c) || or_at(*c),
     };
-    text.char_indices().find(ends).map_or(text.len(), |(at, _)| at)
+    let end = text.char_indices().find(ends).map_or(text.len(), |(at, _)| at);
+    count_read(end);
+    end
 }
 
 /// What no URL has in it: spaces, quotes, and the characters of scripts that are written without spaces around a URL.
@@ -38,6 +40,7 @@ fn ends_url(c: char) -> bool {
 
 /// Up to the quote that ends it. A password may have a `'`; then an `@` follows before the next one.
 fn unquoted(text: &str) -> &str {
+    count_read(text.len());
     let mut end = text.find('\'').unwrap_or(text.len());
     while end < text.len() {
         let next = text[end + 1..].find('\'').map_or(text.len(), |found| end + 1 + found);
@@ -66,8 +69,9 @@ fn password_end(rest: &str, authority: &str) -> Option<usize> {
     match authority.split_once(':') {
         Some((_, password)) if !authority.starts_with('[') && !port(password) => {
             let near = &rest[..rest.floor_char_boundary(PASSWORD)];
-            let long = unquoted(&near[..url_end(near, |_| false)]);
-            long.rfind('@').or_else(|| authority.rfind('@'))
+            let near = near.rfind('@').map(|last| &near[..=last]);
+            let long = near.map(|near| unquoted(&near[..url_end(near, |_| false)]));
+            long.and_then(|long| long.rfind('@')).or_else(|| authority.rfind('@'))
         }
         _ => authority.rfind('@'),
     }

@@ -17,19 +17,42 @@ pub(super) fn pattern(pattern: &str) -> Regex {
     Regex::new(pattern).expect("the pattern is valid")
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How many bytes the search has read after what it found.
+    pub(super) static READ: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts what is read where something was found, so that a test can tell whether all of it is linear in the text.
+pub(super) fn count_read(_bytes: usize) {
+    #[cfg(test)]
+    READ.with(|read| read.set(read.get() + _bytes));
+}
+
 /// `$PASSWORD`, `${password}`, `{}`, `%s`, `***`.
 pub(super) fn is_placeholder(text: &str) -> bool {
-    WHOLE_PLACEHOLDER.is_match(text)
+    count_read(text.len());
+    WHOLE_PLACEHOLDER.is_match(text) && has_only_names(text)
+}
+
+/// Whether code could have these names: words, and few digits, which are not beside both cases. A random text in braces is no placeholder.
+pub(super) fn has_only_names(code: &str) -> bool {
+    code.bytes().filter(u8::is_ascii_digit).count() <= 4
+        && !is_mixed(code)
+        && code.split(|c: char| !c.is_ascii_alphabetic()).all(is_word)
 }
 
 /// What is between the placeholders of a text.
 pub(super) fn beside_placeholders(text: &str) -> impl Iterator<Item = &str> {
+    count_read(text.len());
     ANY_PLACEHOLDER.split(text)
 }
 
 /// How many bytes at the beginning are of this kind.
 pub(super) fn run(bytes: &[u8], of_kind: impl Fn(u8) -> bool) -> usize {
-    bytes.iter().position(|b| !of_kind(*b)).unwrap_or(bytes.len())
+    let length = bytes.iter().position(|b| !of_kind(*b)).unwrap_or(bytes.len());
+    count_read(length);
+    length
 }
 
 /// The same in text that may be JSON, where some write `/` as `\/` and other characters as `\u002b`.
@@ -45,6 +68,7 @@ pub(super) fn escaped_run(bytes: &[u8], of_kind: impl Fn(u8) -> bool) -> usize {
         }
         at += length;
     }
+    count_read(at);
     at
 }
 
@@ -80,6 +104,7 @@ pub(super) fn begins_word(before: &str) -> bool {
 
 /// Words, and no random text: `authorization`, `access-token`, `someName`, each followed by at most so many digits.
 pub(super) fn is_words(text: &str, digits: usize) -> bool {
+    count_read(text.len());
     text.split(['-', '_', '.', '/', '+', '~', '|', ':', '=', '\\']).all(|part| {
         let word = part.trim_end_matches(|c: char| c.is_ascii_digit());
         part.len() - word.len() <= digits && is_word(word)
@@ -114,6 +139,12 @@ mod tests {
         }
         for text in ["$(PASSWORD)", "#{pass}", "%(pass)s", "%s", "%v", "***", "...", "[redacted]"] {
             assert!(is_placeholder(text), "{text}");
+        }
+        for text in ["{oauth2_token}", "${AWS_S3_KEY}", "{accessToken}"] {
+            assert!(is_placeholder(text), "{text}");
+        }
+        for text in ["{aaAZ7}", "{abc12XYZ}", "${x4K9q2LmT}", "{1234567890}"] {
+            assert!(!is_placeholder(text), "{text}");
         }
         for text in ["$tr0ngPass", "$x", "{x9!k", "[a", "$A:b", "${A:-b}", "{a}b", "x{a}", "", "%sx", "**"] {
             assert!(!is_placeholder(text), "{text}");

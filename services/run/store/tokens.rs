@@ -87,7 +87,8 @@ impl Store {
 
     pub async fn token(&self, hash: &str) -> sqlx::Result<Option<TokenFacts>> {
         let row: Option<JoinedToken> = sqlx::query_as::<Any, _>(
-            "SELECT run_token.kind, run_token.tenant, run_token.run_id, run_token.attempt_id, run_token.created_at,
+            "SELECT run_token.kind, COALESCE(run_token.tenant, run.tenant) AS tenant, run_token.run_id,
+                 run_token.attempt_id, run_token.created_at,
                  run_token.ends_at, run_token.revoked_at, run.lease_attempt, run.lease_until, run.lease_ms,
                  run.lease_released, run.ended_at
              FROM run_token LEFT JOIN run ON run.id = run_token.run_id WHERE run_token.hash = $1",

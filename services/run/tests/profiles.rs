@@ -120,12 +120,9 @@ async fn a_run_that_was_created_is_answered_again_when_its_credential_is_gone() 
     let runs = TestRuns::open().await;
     set(&runs, json!({ "profile": "codex", "apiKey": KEY })).await;
     let new = |project: &str, key: &str| {
-        let secret = json!({ "name": "agentrun-v01-provider-codex", "keys": ["auth.json"] });
-        let scope = json!({ "providerCredentials": [{ "profile": "codex", "secretRef": secret }] });
         json!({
             "tenantId": "hwlab", "projectId": project, "workspaceRef": {}, "providerId": "G14",
-            "backendProfile": "codex", "traceSink": null, "executionPolicy": { "secretScope": scope },
-            "idempotencyKey": key,
+            "backendProfile": "codex", "traceSink": null, "idempotencyKey": key,
         })
     };
     let created = runs.ok("run.create", new("acme/site", "k-1")).await;
@@ -211,4 +208,17 @@ async fn a_run_whose_credential_was_deleted_gets_no_runner() {
         refusal("secret-unavailable", 409)
     );
     assert_eq!(runs.ok("run.runner_job_create", job("first")).await["created"], false, "a repetition");
+
+    // One that the caller has named may be where its runner is.
+    let secret = json!({ "profile": "my-own", "secretRef": { "name": "agentrun-v01-provider-my-own" } });
+    let policy = json!({ "secretScope": { "providerCredentials": [secret] } });
+    let new = json!({
+        "tenantId": "hwlab", "projectId": "acme/site", "workspaceRef": {}, "providerId": "G14",
+        "backendProfile": "my-own", "traceSink": null, "executionPolicy": policy,
+    });
+    let run = runs.ok("run.create", new).await["run"]["runId"].clone();
+    let turn = json!({ "runId": run, "type": "turn", "payload": { "prompt": "x" } });
+    let command = runs.ok("run.command_create", turn).await["command"]["commandId"].clone();
+    let job = json!({ "runId": run, "commandId": command, "launcher": "external" });
+    runs.ok("run.runner_job_create", job).await;
 }

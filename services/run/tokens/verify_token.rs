@@ -2,7 +2,7 @@
 
 use super::{hash_of, is_token};
 use crate::RunService;
-use crate::access::{ADMIN, RUNNER, TENANT};
+use crate::access::{ADMIN, RUNNER, TENANT, payer_of};
 use crate::error::Error;
 use crate::model::run::RUNNER_TOKEN_MS;
 use crate::store::TokenFacts;
@@ -21,9 +21,11 @@ impl RunService {
             true => self.store.token(&hash_of(&token)).await?,
             false => None,
         };
-        let subject = facts.and_then(|facts| self.subject(facts));
-        let Some(subject) = subject else { return Err(RpcError::plain(codes::TOKEN_INVALID).into()) };
-        Ok(ServiceToken { subject, aid: None, payer: None })
+        let found = facts.and_then(|facts| {
+            let payer = facts.run.is_some().then(|| facts.tenant.as_deref().map(payer_of)).flatten();
+            Some(ServiceToken { subject: self.subject(facts)?, aid: None, payer })
+        });
+        found.ok_or_else(|| RpcError::plain(codes::TOKEN_INVALID).into())
     }
 
     fn subject(&self, facts: TokenFacts) -> Option<String> {

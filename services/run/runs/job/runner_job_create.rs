@@ -83,10 +83,10 @@ impl RunService {
         self.change(access, run_id, RunOperation::AddJob(Box::new(NewJob { storage, ..new }))).await
     }
 
-    /// The profile of a run, if its credential was removed while the run was created.
+    /// The profile of a run, if the server has named its credential, which was deleted while the run was created.
     async fn missing_credential(&self, run: &RunFacts) -> Result<Option<String>, Error> {
-        let RunFixed { backend_profile, .. } =
-            serde_json::from_str(&run.fixed).map_err(RpcError::internal)?;
-        Ok((!self.has_credential(&backend_profile).await?).then_some(backend_profile))
+        let fixed: RunFixed = serde_json::from_str(&run.fixed).map_err(RpcError::internal)?;
+        let is_missing = fixed.credential_is_own && !self.has_credential(&fixed.backend_profile).await?;
+        Ok(is_missing.then_some(fixed.backend_profile))
     }
 }

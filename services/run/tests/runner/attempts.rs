@@ -2,7 +2,7 @@
 
 use super::{PlayedRunner, id, new_job, new_run, new_turn};
 use crate::Settings;
-use crate::tests::support::{TestRuns, admin, hwlab, refusal, runner};
+use crate::tests::support::{TestRuns, hwlab, refusal, runner};
 use futures_util::future::join_all;
 use kernel::Caller;
 use serde_json::json;
@@ -35,9 +35,9 @@ async fn a_name_that_nothing_can_have_is_refused_alone() {
         (hwlab(), "run.create", of_session, &missing),
         (hwlab(), "run.runner_job_create", json!({ "runId": run, "commandId": nul }), &missing),
         (hwlab(), "run.approve", json!({ "runId": run, "approvalId": nul, "decision": "accept" }), &invalid),
-        (admin(), "runner.acknowledge", played.signed(&json!({ "commandId": nul })), &missing),
+        (Caller::Operator, "runner.acknowledge", played.signed(&json!({ "commandId": nul })), &missing),
         (
-            admin(),
+            Caller::Operator,
             "runner.set_command_status",
             played.signed(&json!({ "commandId": nul, "status": "completed" })),
             &missing,
@@ -48,7 +48,12 @@ async fn a_name_that_nothing_can_have_is_refused_alone() {
             played.signed(&json!({ "events": [event] })),
             &missing,
         ),
-        (admin(), "runner.claim", json!({ "runId": run, "runnerId": nul, "attemptId": "a" }), &missing),
+        (
+            Caller::Operator,
+            "runner.claim",
+            json!({ "runId": run, "runnerId": nul, "attemptId": "a" }),
+            &missing,
+        ),
         (hwlab(), "run.get", json!({ "runId": nul }), &missing),
         (hwlab(), "run.command_get", json!({ "runId": run, "commandId": nul }), &missing),
         (hwlab(), "run.runner_job_get", json!({ "runId": run, "runnerJobId": nul }), &missing),
@@ -94,8 +99,8 @@ async fn the_token_of_one_attempt_is_none_for_another_of_the_same_run() {
         let refused = runs.refused_to(&other.caller, method, late).await;
         assert_eq!(refused, refusal("runner-lease-conflict", 409), "{method} of another epoch");
     }
-    // Its owner may, and so may an administrator for it.
-    for caller in [&owner.caller, &admin()] {
+    // Its owner may, and so may whoever acts for any attempt.
+    for caller in [&owner.caller, &Caller::Operator] {
         for (method, more) in [&asked[0], &asked[2], &asked[4]] {
             runs.call(caller, method, owner.signed(more)).await.unwrap();
         }
@@ -131,6 +136,28 @@ async fn whoever_waits_is_noted_once_with_its_own_attempt() {
     assert_eq!(of_phase("claim-waiting"), [both("attempt_2"), both("attempt_1")], "{events:?}");
     let recovered = [both("attempt_2"), both("attempt_1"), both("attempt_2")];
     assert_eq!(of_phase("claim-recovered"), recovered, "{events:?}");
+}
+
+/// Those who asked last are remembered, so that the row of a run stays short.
+#[tokio::test]
+async fn of_many_that_wait_the_last_ones_are_remembered() {
+    let runs = TestRuns::open().await;
+    let run = new_run(&runs).await;
+    PlayedRunner::register(&runs, &run, "attempt_1").await.take(&runs, 600_000).await;
+    let mut waiting = Vec::new();
+    for _ in 0..33 {
+        waiting.push(PlayedRunner::register(&runs, &run, "attempt_2").await);
+    }
+    let notes = async |asking: &[PlayedRunner]| {
+        for one in asking {
+            let refused = runs.refused_to(&one.caller, "runner.claim", one.claim(5000)).await;
+            assert_eq!(refused, refusal("runner-lease-conflict", 409));
+        }
+        runs.ok("run.get", json!({ "runId": run })).await["run"]["lastSeq"].clone()
+    };
+    assert_eq!(notes(&waiting).await, 33);
+    assert_eq!(notes(&waiting[1..]).await, 33, "each of these is remembered");
+    assert_eq!(notes(&waiting[..1]).await, 34, "the first one was forgotten");
 }
 
 #[tokio::test]
@@ -204,7 +231,7 @@ async fn a_runner_registers_for_a_run_that_is_open_and_its_tenant_pays() {
     for attempt in ["a b", "a\u{1}", "a\n", "", "sk-0123456789abcdefghijklmnop"] {
         let mut named = register.clone();
         (named["runId"], named["attemptId"]) = (json!(run), json!(attempt));
-        let refused = runs.refused_to(&admin(), "runner.register", named).await;
+        let refused = runs.refused_to(&Caller::Operator, "runner.register", named).await;
         assert_eq!(refused, refusal("schema-invalid", 400), "{attempt:?}");
     }
     let mut count = 0;
@@ -231,14 +258,13 @@ async fn a_runner_does_not_learn_what_there_is_besides_its_run() {
     let storage = |session: &str| json!({ "sessionId": session, "runnerId": played.id, "epoch": 1, "sizeBytes": 1, "filesCount": 1 });
     let status = |command: &str| played.signed(&json!({ "commandId": command, "status": "running" }));
     for (method, there, nowhere) in [
-        ("run.get", json!({ "runId": other }), json!({ "runId": "run_unknown" })),
+        ("run.events", json!({ "runId": other }), json!({ "runId": "run_unknown" })),
         (
             "runner.acknowledge",
             played.signed(&json!({ "commandId": foreign })),
             played.signed(&json!({ "commandId": "cmd_unknown" })),
         ),
         ("runner.set_command_status", status(&foreign), status("cmd_unknown")),
-        ("run.command_cancel", json!({ "commandId": foreign }), json!({ "commandId": "cmd_unknown" })),
         ("session.refresh_storage", storage(&session), storage("sess_unknown")),
     ] {
         let [there, nowhere] = [there, nowhere].map(async |params| {

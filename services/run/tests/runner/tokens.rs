@@ -93,6 +93,9 @@ async fn a_runner_token_ends_with_its_leases_or_its_run() {
     runs.run.store.db().commit(tx).await.unwrap();
     assert!(token.starts_with("arr_"));
     assert_eq!(verify(&runs, &token).await, "run_1 attempt_1");
+    let gateway = Caller::service("gateway");
+    let verified = runs.call(&gateway, "run.verify_token", json!({ "token": token })).await.unwrap();
+    assert_eq!(verified["payer"], "tenant:hwlab", "its streams and its CPU time are those of the tenant");
     let listed = runs.call(&Caller::Operator, "run.tokens", json!({})).await.unwrap();
     assert_eq!(listed["tokens"], json!([]), "those of runners are not listed");
 

@@ -64,7 +64,8 @@ async fn revoke_all(operator: &OperatorArgs, prefix: String) -> anyhow::Result<(
 /// What is shown of a token that somebody has typed: it may be a whole one, which is valid somewhere else.
 fn beginning(token: &str) -> String {
     let shown: String = token.chars().take(SHOWN).collect();
-    printable_line(&if shown == token { shown } else { format!("{shown}…") })
+    let more = if shown == token { "" } else { "…" };
+    format!("{}{more}", printable_line(&shown))
 }
 
 async fn print_list(operator: &OperatorArgs) -> anyhow::Result<()> {
