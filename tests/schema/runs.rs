@@ -34,7 +34,9 @@ pub async fn values(server: &TestServer, caller: &TestIdentity, example: &str) -
     if !of_caller.into_iter().any(wanted) {
         return values;
     }
-    let agent = server.connect(caller, |_| ()).await;
+    // In a slot of its own: what another example prepares for the same caller meanwhile does not replace this session.
+    let slot = format!("runs-{}", random_hex(6));
+    let agent = server.connect(caller, |hello| hello["client"]["slot_id"] = json!(slot)).await;
     if wanted("own_run_session") {
         values.insert("own_run_session".to_owned(), own_session(&agent).await);
     }

@@ -28,7 +28,7 @@ use tokio_util::task::TaskTracker;
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// A call that is answered with `say`, or with so `many` letters; with `wait` after a permit, with `fail` not at all.
+/// A call that is answered with `say`, or with so `many` characters; with `wait` after a permit, with `fail` not at all.
 #[derive(Serialize, Deserialize)]
 struct Echo {
     #[serde(default)]

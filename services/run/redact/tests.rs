@@ -131,7 +131,7 @@ proptest! {
 /// What back ends say and print.
 const CORPUS: &[&str] = &[
     // Words and numbers.
-    "the task-force is risk-averse: disk-usage-2026 and desk-jockey, brusk-mannered, ask-me-anything-12345678",
+    "the task-force is risk-averse: disk-usage-2026 and dusk-to-dawn, brusk-mannered, ask-me-anything-12345678",
     "input_tokens: 7, total_tokens=12345; tokens per second: 81.3; secret sauce; a password must be long",
     "Bearer of bad news; the bearer, a bearer token, bearer-only; Basic research; basic types: int, float",
     "550e8400-e29b-41d4-a716-446655440000 da39a3ee5e6b4b0d3255bfef95601890afd80709 d41d8cd98f00b204e9800998ecf8427e",

@@ -21,7 +21,7 @@ fn folder(runs: &TestRuns, session: &str) -> PathBuf {
 }
 
 /// A run with a turn, and a runner for it that a test plays.
-struct PlayedRun {
+struct ScriptedRun {
     run: String,
     command: String,
     attempt: String,
@@ -29,15 +29,15 @@ struct PlayedRun {
     epoch: i64,
 }
 
-impl PlayedRun {
-    async fn begin(runs: &TestRuns, session: Option<&str>) -> PlayedRun {
+impl ScriptedRun {
+    async fn begin(runs: &TestRuns, session: Option<&str>) -> ScriptedRun {
         let new = json!({
             "tenantId": "hwlab", "projectId": "acme/site", "workspaceRef": {}, "providerId": "G14",
             "backendProfile": "example", "traceSink": null,
             "sessionRef": session.map(|session| json!({ "sessionId": session })),
         });
         let run = id(&runs.ok("run.create", new).await["run"]["runId"]);
-        let mut played = PlayedRun {
+        let mut played = ScriptedRun {
             run,
             command: String::new(),
             attempt: String::new(),
@@ -107,7 +107,7 @@ async fn stored_bytes(runs: &TestRuns, session: &str) -> Value {
 async fn what_a_runner_leaves_for_the_thread_reaches_the_next_one_without_secrets() {
     let runs = TestRuns::open().await;
     let session = runs.session().await;
-    let mut first = PlayedRun::begin(&runs, Some(&session)).await;
+    let mut first = ScriptedRun::begin(&runs, Some(&session)).await;
     let claimed = first.start(&runs).await;
     assert!(claimed.get("sessionState").is_none(), "{claimed}");
     let long = json!({
@@ -132,9 +132,9 @@ async fn what_a_runner_leaves_for_the_thread_reaches_the_next_one_without_secret
     first.complete(&runs, json!(null)).await;
     first.release(&runs).await;
     runs.ok("run.cancel", json!({ "runId": first.run })).await;
-    let mut second = PlayedRun::begin(&runs, Some(&session)).await;
+    let mut second = ScriptedRun::begin(&runs, Some(&session)).await;
     assert_eq!(second.start(&runs).await["sessionState"], kept, "the next run");
-    let mut alone = PlayedRun::begin(&runs, None).await;
+    let mut alone = ScriptedRun::begin(&runs, None).await;
     assert!(alone.start(&runs).await.get("sessionState").is_none());
     let got = runs.ok("session.get", json!({ "sessionId": session })).await;
     assert!(!got.to_string().contains("t-1"), "it is for runners: {got}");
@@ -144,7 +144,7 @@ async fn what_a_runner_leaves_for_the_thread_reaches_the_next_one_without_secret
 async fn what_a_runner_reports_of_its_storage_stays_while_the_folder_here_is_empty() {
     let runs = TestRuns::open().await;
     let session = runs.session().await;
-    let mut played = PlayedRun::begin(&runs, Some(&session)).await;
+    let mut played = ScriptedRun::begin(&runs, Some(&session)).await;
     played.start(&runs).await;
     played.report(&runs, &session, 2 * GIB).await;
     played.complete(&runs, json!(null)).await;
@@ -179,7 +179,7 @@ async fn what_a_runner_reports_of_its_storage_stays_while_the_folder_here_is_emp
 async fn storage_is_measured_when_nothing_else_refuses_a_runner() {
     let runs = TestRuns::open().await;
     let session = runs.session().await;
-    let played = PlayedRun::begin(&runs, Some(&session)).await;
+    let played = ScriptedRun::begin(&runs, Some(&session)).await;
     std::fs::write(folder(&runs, &session).join("file"), [0; 9]).unwrap();
     let with = |member: &str, value: &str| {
         let mut job = played.job();
@@ -211,7 +211,7 @@ async fn storage_is_measured_when_nothing_else_refuses_a_runner() {
 async fn storage_that_is_too_much_to_be_measured_is_over_the_quota_and_can_be_deleted() {
     let runs = TestRuns::open().await;
     let session = runs.session().await;
-    let played = PlayedRun::begin(&runs, Some(&session)).await;
+    let played = ScriptedRun::begin(&runs, Some(&session)).await;
     let open = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut at = openat(CWD, folder(&runs, &session), open, Mode::empty()).unwrap();
     for _ in 0..4500 {
@@ -304,7 +304,7 @@ async fn a_session_shows_who_works_on_its_run() {
     let session = runs.session().await;
     let got = async || runs.ok("session.get", json!({ "sessionId": session })).await["session"].clone();
     assert!(got().await.get("supervisor").is_none(), "without a run");
-    let mut played = PlayedRun::begin(&runs, Some(&session)).await;
+    let mut played = ScriptedRun::begin(&runs, Some(&session)).await;
     let seen = got().await;
     let nobody = json!({
         "runId": played.run, "runnerJobId": null, "jobPhase": null, "runnerId": null, "attemptId": null,
