@@ -6,8 +6,10 @@ use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-/// How many items with parts only are remembered; the one that was silent longest is forgotten.
-const ITEMS: usize = 64;
+/// How many items with parts only are remembered; the one that was silent longest is forgotten. A back end writes few at the same time.
+const UNFINISHED: usize = 8;
+/// How many whole items are known, so that a part which comes later is told from a new item.
+const ENDED: usize = 64;
 /// Joined text is redacted before it is cut, so more of it is held than is shown.
 const HELD_TEXT: usize = LONGEST_TEXT + (8 << 10);
 
@@ -74,11 +76,11 @@ impl AnswerChoice {
         item.text_truncated |= message.text_truncated == Some(true);
         item.output_truncated |= message.output_truncated == Some(true);
         if message.partial == Some(true) && !authoritative {
-            keep_newest(&mut self.parts, item);
+            keep_newest(&mut self.parts, item, UNFINISHED);
             return;
         }
         if let Some(item_id) = &item.item_id {
-            keep_newest(&mut self.ended, item_id.clone());
+            keep_newest(&mut self.ended, item_id.clone(), ENDED);
         }
         if authoritative {
             self.authoritative = Some(item);
@@ -144,8 +146,8 @@ impl AssistantItem {
     }
 }
 
-fn keep_newest<T>(kept: &mut VecDeque<T>, newest: T) {
-    if kept.len() == ITEMS {
+fn keep_newest<T>(kept: &mut VecDeque<T>, newest: T, most: usize) {
+    if kept.len() == most {
         kept.pop_front();
     }
     kept.push_back(newest);

@@ -443,7 +443,7 @@ fn what_is_held_does_not_grow_with_the_events() {
     let mut fold = ResultFold::new(None);
     for seq in 1..=20_000 {
         let payload = |kind: &str| match kind {
-            "part" => json!({"text": "x", "itemId": format!("{seq}"), "partial": true}),
+            "part" => json!({"text": "x".repeat(2000), "itemId": format!("{seq}"), "partial": true}),
             "whole" => json!({"text": "x", "itemId": format!("w{seq}")}),
             "tool" => json!({"callId": format!("{seq}"), "status": format!("started"), "exitCode": seq}),
             _ => json!({"approvalId": format!("{seq}"), "reason": ""}),
@@ -466,6 +466,7 @@ fn what_is_held_does_not_grow_with_the_events() {
         }
     }
     assert!(format!("{fold:?}").len() < 200_000);
+    assert!(fold.bytes() < 96_000, "{} bytes", fold.bytes());
     let result = fold.finish(&facts(CommandType::Turn, CommandState::Running));
     assert_eq!((result.tool_call_summary.count, result.tool_call_summary.items.len()), (20_000, 40));
 }

@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// How many folds are remembered, and how large one of them may be: 32 MiB in all.
-const MOST: usize = 256;
-const MOST_BYTES: usize = 128 << 10;
+const MOST: usize = 128;
+const MOST_BYTES: usize = 256 << 10;
 
 /// A run, and the command that is asked about.
 type FoldKey = (String, Option<String>);
