@@ -1,6 +1,8 @@
 //! Requests to the API of runs over a connection that stays open. What is measured is written by hand: it costs the load generator
 //! as little as it can.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context as _, bail, ensure};
 use client::ByteStream;
 use serde_json::Value;
@@ -11,10 +13,15 @@ use crate::agent::{BenchEndpoint, ISSUER};
 /// What is read at once, at least.
 const PIECE: usize = 4 * 1024;
 
-/// A connection with one request at a time.
+/// A server closes a connection that was idle for five seconds, as long as a round of the other side takes.
+const MOST_IDLE: Duration = Duration::from_secs(1);
+
+/// A connection with one request at a time. After a pause it is another one.
 pub(super) struct ApiConnection {
+    endpoint: BenchEndpoint,
     stream: Box<dyn ByteStream>,
     received: Vec<u8>,
+    used: Instant,
 }
 
 /// A whole answer.
@@ -47,11 +54,15 @@ pub(super) fn host() -> String {
 
 impl ApiConnection {
     pub(super) async fn open(endpoint: &BenchEndpoint) -> anyhow::Result<Self> {
-        Ok(Self { stream: endpoint.stream().await?, received: Vec::new() })
+        let stream = endpoint.stream().await?;
+        Ok(Self { endpoint: endpoint.clone(), stream, received: Vec::new(), used: Instant::now() })
     }
 
     /// Sends a request and reads the whole answer, whatever its status is.
     pub(super) async fn ask(&mut self, request: &[u8]) -> anyhow::Result<ApiAnswer> {
+        if self.used.elapsed() > MOST_IDLE {
+            self.stream = self.endpoint.stream().await?;
+        }
         self.stream.write_all(request).await?;
         self.received.clear();
         loop {
@@ -61,6 +72,7 @@ impl ApiConnection {
             let Some(head) = ApiAnswerHead::read(&self.received)? else { continue };
             if self.received.len() >= head.end {
                 let body = self.received[head.body..head.end].to_vec();
+                self.used = Instant::now();
                 return Ok(ApiAnswer { status: head.status, body });
             }
         }
