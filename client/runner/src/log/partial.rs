@@ -97,8 +97,9 @@ mod tests {
         let (redactor, now) = (redactor("a-secret-word"), Instant::now());
         let mut message = PartialMessage::default();
         assert_eq!(message.push(&redactor, now, "m", "a-secret"), []);
-        assert_eq!(message.push(&redactor, now, "n", "-word"), [part("m", "a-secret")]);
-        assert_eq!(message.finish(&redactor), Some(part("n", "-word")));
+        assert_eq!(message.push(&redactor, now, "n", "-word"), [part("m", "a-secret"), part("n", "-word")]);
+        assert_eq!(message.push(&redactor, now, "n", " and more"), []);
+        assert_eq!(message.finish(&redactor), Some(part("n", " and more")));
         assert_eq!(message.finish(&redactor), None);
     }
 

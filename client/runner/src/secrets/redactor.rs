@@ -14,6 +14,8 @@ pub(crate) const REDACTED: &str = "[redacted]";
 pub(crate) struct Redactor {
     /// Nothing where no secrets are known.
     automaton: Option<AhoCorasick>,
+    /// Every form, in order, so that those with a beginning are found among them.
+    forms: Vec<String>,
     /// The bytes of the longest form.
     longest: usize,
 }
@@ -24,19 +26,28 @@ impl Redactor {
         secrets: &'a RunnerSecrets,
         own: impl IntoIterator<Item = &'a str>,
     ) -> Result<Redactor, BuildError> {
-        let forms = forms(secrets.values().chain(own));
+        let forms: Vec<String> = forms(secrets.values().chain(own)).into_iter().collect();
         let longest = forms.iter().map(String::len).max().unwrap_or_default();
         let automaton = match forms.is_empty() {
             true => None,
             // The longest of those that begin at the same byte, so that nothing of it is left.
-            false => Some(AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(forms)?),
+            false => Some(AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&forms)?),
         };
-        Ok(Redactor { automaton, longest })
+        Ok(Redactor { automaton, forms, longest })
     }
 
-    /// How many bytes of a text that goes on may be the beginning of a secret.
-    pub(super) fn longest(&self) -> usize {
-        self.longest
+    /// Where the end of a text begins that may be the beginning of a secret: the whole length where it is none. What stands before is decided,
+    /// because a secret that began there would have to go on here.
+    pub(super) fn undecided(&self, text: &str) -> usize {
+        let first = text.len().saturating_sub(self.longest.saturating_sub(1));
+        let begins = |at: &usize| text.is_char_boundary(*at) && self.is_beginning(&text[*at..]);
+        (first..text.len()).find(begins).unwrap_or(text.len())
+    }
+
+    /// Whether a form begins so, and goes on.
+    fn is_beginning(&self, part: &str) -> bool {
+        let at = self.forms.partition_point(|form| form.as_str() <= part);
+        self.forms.get(at).is_some_and(|form| form.starts_with(part))
     }
 
     /// Where the first secret is.
@@ -128,6 +139,24 @@ mod tests {
     fn without_secrets_nothing_changes() {
         let redactor = redactor(&[]);
         assert!(matches!(redactor.text("password"), Cow::Borrowed("password")));
-        assert_eq!(redactor.longest(), 0);
+        assert_eq!(redactor.undecided("password"), 8);
+    }
+
+    #[test]
+    fn an_end_is_undecided_where_a_secret_may_go_on() {
+        let redactor = redactor(&["password-and-more", "pass-phrase"]);
+        for (text, decided) in [
+            ("", ""),
+            ("no", "no"),
+            ("my pass", "my "),
+            ("my pass-", "my "),
+            ("my passw", "my "),
+            ("my passage", "my passage"),
+            ("papas", "pa"),
+            ("password-and-more", "password-and-more"),
+            ("ä p", "ä "),
+        ] {
+            assert_eq!(&text[..redactor.undecided(text)], decided, "{text}");
+        }
     }
 }
