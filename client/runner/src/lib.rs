@@ -15,6 +15,8 @@ pub mod example;
 mod log;
 mod manager;
 mod secrets;
+#[cfg(test)]
+mod test_commands;
 mod work;
 
 pub use back_end::{

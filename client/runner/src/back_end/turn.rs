@@ -75,7 +75,7 @@ fn payload_of(command: &CommandRecord) -> Result<PromptPayload, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::work::test_commands::command;
+    use crate::test_commands::command;
     use serde_json::json;
 
     #[test]

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 /// What the program is told, each message when it has said so many things, and what it says.
 #[derive(Default)]
-struct Script {
+struct ExampleScript {
     told: VecDeque<(usize, ToProgram)>,
     said: Vec<Value>,
 }
 
-impl ExampleSide for &mut Script {
+impl ExampleSide for &mut ExampleScript {
     async fn hear(&mut self) -> io::Result<Option<ToProgram>> {
         match self.told.front() {
             None => Ok(None),
@@ -48,7 +48,7 @@ fn turn(text: &str) -> ToProgram {
 async fn said_to(told: impl IntoIterator<Item = (usize, ToProgram)>) -> Vec<Value> {
     let keys = vec![("PROVIDER_API_KEY".to_owned(), "a-secret-word".to_owned())];
     let world = ExampleWorld { slow_pause: Duration::from_millis(1), ..ExampleWorld::new(keys) };
-    let mut script = Script { told: told.into_iter().collect(), said: Vec::new() };
+    let mut script = ExampleScript { told: told.into_iter().collect(), said: Vec::new() };
     run_on(&mut script, &world).await.unwrap();
     script.said
 }

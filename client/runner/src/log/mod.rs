@@ -10,4 +10,4 @@ mod writer;
 pub(crate) use entry::{EntryBatch, LogEntry, LogReport};
 pub(crate) use outbox::RunnerOutbox;
 pub(crate) use payload::EventPayloads;
-pub(crate) use writer::LogWriter;
+pub(crate) use writer::RunLogWriter;

@@ -1,21 +1,20 @@
 //! Tells the manager what waits in the outbox, one call after the other.
 
 use super::{EntryBatch, RunnerOutbox};
-use crate::manager::{ManagerApi, ManagerError, Retry, Verdict};
-use crate::work::{RunnerLease, WorkSignal};
+use crate::manager::{CallRetry, ErrorVerdict, ManagerApi, ManagerError, RunnerLease, WorkSignal};
 use proto_schemas::requests::runner::{Acknowledge, AppendEvents, Heartbeat, NewRunEvent, SetCommandStatus};
 use tokio::sync::mpsc;
 
 /// The one that writes to the log of the run.
-pub(crate) struct LogWriter {
+pub(crate) struct RunLogWriter {
     pub api: ManagerApi,
     pub lease: RunnerLease,
     pub outbox: RunnerOutbox,
     pub signals: mpsc::Sender<WorkSignal>,
-    pub retry: Retry,
+    pub retry: CallRetry,
 }
 
-impl LogWriter {
+impl RunLogWriter {
     /// Until nobody listens any more. Each call is repeated until it is answered: a call of which the answer was lost is made again, and the
     /// manager knows events by their ids, and what was taken or has ended already.
     pub async fn run(mut self) {
@@ -74,7 +73,9 @@ impl LogWriter {
         match self.retry.call(async || api.heartbeat(&release).await).await {
             Ok(answer) => WorkSignal::Released { is_released: answer.released == Some(true) },
             // Of a lease that was given back and of which the answer was lost: nobody has it.
-            Err(error) if error.verdict() == Verdict::LeaseLost => WorkSignal::Released { is_released: true },
+            Err(error) if error.verdict() == ErrorVerdict::LeaseLost => {
+                WorkSignal::Released { is_released: true }
+            }
             Err(error) => WorkSignal::of_error(error),
         }
     }
@@ -82,14 +83,14 @@ impl LogWriter {
     /// All of them, or, where the manager refuses them together, one after the other: then only those are lost that it refuses.
     async fn append(&mut self, command_id: Option<String>, events: Vec<NewRunEvent>) -> Option<WorkSignal> {
         let Err(error) = self.append_together(events.clone()).await else { return None };
-        if error.verdict() != Verdict::Refused {
+        if error.verdict() != ErrorVerdict::Refused {
             return Some(of_command_or_run(error, command_id));
         }
         let mut refused = None;
         for event in events {
             match self.append_together(vec![event]).await {
                 Ok(()) => {}
-                Err(error) if error.verdict() == Verdict::Refused => refused = Some(error),
+                Err(error) if error.verdict() == ErrorVerdict::Refused => refused = Some(error),
                 Err(error) => return Some(of_command_or_run(error, command_id)),
             }
         }
@@ -119,7 +120,9 @@ fn of_command_or_run(error: ManagerError, command_id: Option<String>) -> WorkSig
 /// A refusal of what was said about a command: it may have ended without us, and the run with it. The next heartbeat tells which.
 fn of_command(error: ManagerError, command_id: String) -> WorkSignal {
     match error.verdict() {
-        Verdict::Ended | Verdict::Refused => WorkSignal::CommandOver { command_id },
-        Verdict::Transient | Verdict::LeaseLost | Verdict::Denied => WorkSignal::of_error(error),
+        ErrorVerdict::Ended | ErrorVerdict::Refused => WorkSignal::CommandOver { command_id },
+        ErrorVerdict::Transient | ErrorVerdict::LeaseLost | ErrorVerdict::Denied => {
+            WorkSignal::of_error(error)
+        }
     }
 }

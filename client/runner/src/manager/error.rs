@@ -37,7 +37,7 @@ struct RefusalBody {
 
 /// What follows from an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ErrorVerdict {
     /// The same call may succeed later.
     Transient,
     /// Another runner has the lease, or nobody has.
@@ -68,18 +68,20 @@ impl ManagerError {
         }
     }
 
-    pub(crate) fn verdict(&self) -> Verdict {
-        let ManagerError::Refused { status, kind, details, .. } = self else { return Verdict::Transient };
+    pub(crate) fn verdict(&self) -> ErrorVerdict {
+        let ManagerError::Refused { status, kind, details, .. } = self else {
+            return ErrorVerdict::Transient;
+        };
         match (status.as_u16(), kind.as_str()) {
-            (_, "runner-lease-conflict") => Verdict::LeaseLost,
-            (409, _) if details.status.is_some() => Verdict::Ended,
-            (401 | 403 | 404, _) => Verdict::Denied,
-            _ if details.retryable == Some(true) => Verdict::Transient,
-            (408 | 502..=504, _) => Verdict::Transient,
+            (_, "runner-lease-conflict") => ErrorVerdict::LeaseLost,
+            (409, _) if details.status.is_some() => ErrorVerdict::Ended,
+            (401 | 403 | 404, _) => ErrorVerdict::Denied,
+            _ if details.retryable == Some(true) => ErrorVerdict::Transient,
+            (408 | 502..=504, _) => ErrorVerdict::Transient,
             // Without a word about it: too many at once, which passes.
-            (429, _) if details.retryable.is_none() => Verdict::Transient,
-            (500, _) => Verdict::Transient,
-            _ => Verdict::Refused,
+            (429, _) if details.retryable.is_none() => ErrorVerdict::Transient,
+            (500, _) => ErrorVerdict::Transient,
+            _ => ErrorVerdict::Refused,
         }
     }
 
@@ -100,38 +102,38 @@ mod tests {
             (
                 409,
                 r#"{"failureKind":"runner-lease-conflict","message":"m","details":{"retryable":true,"retryAfterMs":7}}"#,
-                Verdict::LeaseLost,
+                ErrorVerdict::LeaseLost,
             ),
             (
                 409,
                 r#"{"failureKind":"cancelled","message":"m","details":{"status":"cancelled"}}"#,
-                Verdict::Ended,
+                ErrorVerdict::Ended,
             ),
-            (409, r#"{"failureKind":"schema-invalid","message":"m"}"#, Verdict::Refused),
-            (400, r#"{"failureKind":"schema-invalid","message":"m"}"#, Verdict::Refused),
-            (413, r#"{"failureKind":"payload-too-large","message":"m"}"#, Verdict::Refused),
-            (401, r#"{"failureKind":"unauthorized","message":"m"}"#, Verdict::Denied),
-            (403, r#"{"failureKind":"forbidden","message":"m"}"#, Verdict::Denied),
-            (404, r#"{"failureKind":"not-found","message":"m"}"#, Verdict::Denied),
-            (429, r#"{"failureKind":"rate-limited","message":"m"}"#, Verdict::Transient),
+            (409, r#"{"failureKind":"schema-invalid","message":"m"}"#, ErrorVerdict::Refused),
+            (400, r#"{"failureKind":"schema-invalid","message":"m"}"#, ErrorVerdict::Refused),
+            (413, r#"{"failureKind":"payload-too-large","message":"m"}"#, ErrorVerdict::Refused),
+            (401, r#"{"failureKind":"unauthorized","message":"m"}"#, ErrorVerdict::Denied),
+            (403, r#"{"failureKind":"forbidden","message":"m"}"#, ErrorVerdict::Denied),
+            (404, r#"{"failureKind":"not-found","message":"m"}"#, ErrorVerdict::Denied),
+            (429, r#"{"failureKind":"rate-limited","message":"m"}"#, ErrorVerdict::Transient),
             (
                 429,
                 r#"{"failureKind":"rate-limited","message":"m","details":{"retryable":true}}"#,
-                Verdict::Transient,
+                ErrorVerdict::Transient,
             ),
             (
                 429,
                 r#"{"failureKind":"rate-limited","message":"m","details":{"retryable":false}}"#,
-                Verdict::Refused,
+                ErrorVerdict::Refused,
             ),
             (
                 503,
                 r#"{"failureKind":"infra-failed","message":"m","details":{"retryable":true}}"#,
-                Verdict::Transient,
+                ErrorVerdict::Transient,
             ),
-            (504, r#"{"failureKind":"infra-failed","message":"m"}"#, Verdict::Transient),
-            (502, "<html>", Verdict::Transient),
-            (302, "<html>", Verdict::Refused),
+            (504, r#"{"failureKind":"infra-failed","message":"m"}"#, ErrorVerdict::Transient),
+            (502, "<html>", ErrorVerdict::Transient),
+            (302, "<html>", ErrorVerdict::Refused),
         ] {
             let status = StatusCode::from_u16(status).unwrap();
             assert_eq!(
@@ -144,6 +146,6 @@ mod tests {
             br#"{"failureKind":"runner-lease-conflict","message":"m","details":{"retryAfterMs":7}}"#;
         let conflict = ManagerError::of_answer(StatusCode::CONFLICT, conflict);
         assert_eq!(conflict.retry_after(), Some(Duration::from_millis(7)));
-        assert_eq!(ManagerError::Unanswered("late".to_owned()).verdict(), Verdict::Transient);
+        assert_eq!(ManagerError::Unanswered("late".to_owned()).verdict(), ErrorVerdict::Transient);
     }
 }

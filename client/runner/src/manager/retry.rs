@@ -1,6 +1,6 @@
 //! Calls are repeated until somebody answers: the manager may be started again under a runner that works.
 
-use super::{ManagerError, Verdict};
+use super::{ErrorVerdict, ManagerError};
 use client::backoff;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -10,15 +10,15 @@ const GIVE_UP: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// How a call is repeated.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Retry {
+pub(crate) struct CallRetry {
     /// The longest pause. It is a part of the lease, so that a manager that comes back hears of its runners while it still spares them.
     longest: Duration,
     give_up: Duration,
 }
 
-impl Retry {
-    pub fn within_lease(lease: Duration) -> Retry {
-        Retry { longest: lease / 4, give_up: GIVE_UP }
+impl CallRetry {
+    pub fn within_lease(lease: Duration) -> CallRetry {
+        CallRetry { longest: lease / 4, give_up: GIVE_UP }
     }
 
     /// Repeats a call, with growing pauses of random length, while its errors are transient.
@@ -30,7 +30,7 @@ impl Retry {
         let mut tries = 0;
         loop {
             match attempt().await {
-                Err(error) if error.verdict() == Verdict::Transient && Instant::now() < until => {
+                Err(error) if error.verdict() == ErrorVerdict::Transient && Instant::now() < until => {
                     sleep(backoff::pause(tries).min(self.longest)).await;
                     tries += 1;
                 }
@@ -52,7 +52,7 @@ mod tests {
     #[tokio::test]
     async fn a_call_is_repeated_until_it_is_answered_and_the_pauses_are_a_part_of_the_lease() {
         let mut tries = 0;
-        let answered = Retry::within_lease(Duration::from_millis(8)).call(async || {
+        let answered = CallRetry::within_lease(Duration::from_millis(8)).call(async || {
             tries += 1;
             if tries < 20 { Err(unanswered()) } else { Ok(tries) }
         });
@@ -63,7 +63,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_is_waited_for_without_end() {
-        let retry = Retry { longest: Duration::from_millis(1), give_up: Duration::from_millis(5) };
+        let retry = CallRetry { longest: Duration::from_millis(1), give_up: Duration::from_millis(5) };
         let mut tries = 0;
         let outcome = retry.call(async || {
             tries += 1;

@@ -1,10 +1,10 @@
 //! Carries out what the state decides, and gives it what happens. It speaks to no network: others do, at their own pace.
 
-use super::WorkSignal;
 use super::state::{WorkAction, WorkEnd, WorkState};
 use super::turn_end::TurnReport;
 use crate::back_end::{BackEnd, BackEndEvent, TurnEnd, TurnStatus};
 use crate::log::{EventPayloads, LogEntry, LogReport, RunnerOutbox};
+use crate::manager::WorkSignal;
 use proto_schemas::requests::runner::{NewRunEvent, ReportedStatus};
 use serde_json::Value;
 use serde_json::value::to_raw_value;

@@ -1,8 +1,6 @@
 //! Renews the lease, a third of its length after the last time.
 
-use super::signal::RunNews;
-use super::{RunnerLease, WorkSignal};
-use crate::manager::{ManagerApi, Retry};
+use crate::manager::{CallRetry, ManagerApi, RunNews, RunnerLease, WorkSignal};
 use std::sync::Arc;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
@@ -12,7 +10,7 @@ pub(super) struct LeaseHeart {
     pub api: ManagerApi,
     pub lease: RunnerLease,
     pub signals: mpsc::Sender<WorkSignal>,
-    pub retry: Retry,
+    pub retry: CallRetry,
     /// Somebody wants to know now what has become of the run.
     pub at_once: Arc<Notify>,
 }

@@ -1,8 +1,6 @@
 //! Asks for commands, all the time.
 
-use super::signal::RunNews;
-use super::{RunnerLease, WorkSignal};
-use crate::manager::{ManagerApi, Retry};
+use crate::manager::{CallRetry, ManagerApi, RunNews, RunnerLease, WorkSignal};
 use proto_schemas::requests::runner::PollCommands;
 use tokio::sync::{mpsc, watch};
 
@@ -17,7 +15,7 @@ pub(super) struct CommandPoller {
     pub api: ManagerApi,
     pub lease: RunnerLease,
     pub signals: mpsc::Sender<WorkSignal>,
-    pub retry: Retry,
+    pub retry: CallRetry,
     /// Whether there is space for more commands.
     pub wants_commands: watch::Receiver<bool>,
 }

@@ -3,12 +3,13 @@
 use super::driver::WorkDriver;
 use super::heart::LeaseHeart;
 use super::poller::CommandPoller;
-use super::signal::WorkOver;
 use super::state::{WorkEnd, WorkRules, WorkState};
-use super::{RunnerLease, WorkSignal};
 use crate::back_end::BackEnd;
-use crate::log::{EventPayloads, LogWriter, RunnerOutbox};
-use crate::manager::{ManagerApi, ManagerError, ManagerUrl, Retry, RunnerToken, Verdict};
+use crate::log::{EventPayloads, RunLogWriter, RunnerOutbox};
+use crate::manager::{
+    CallRetry, ErrorVerdict, ManagerApi, ManagerError, ManagerUrl, RunnerLease, RunnerToken, WorkOver,
+    WorkSignal,
+};
 use crate::secrets::{Redactor, RunnerSecrets};
 use proto_schemas::requests::runner::{Claim, ClaimedRun, Register, RunnerPlacement};
 use std::path::PathBuf;
@@ -77,7 +78,7 @@ pub async fn work<B: BackEnd>(
     let (lease, claimed) = match claimed {
         None => return Ok(RunnerOutcome::Stopped),
         Some(Ok(claimed)) => claimed,
-        Some(Err(error)) if error.verdict() == Verdict::Ended => return Ok(RunnerOutcome::RunEnded),
+        Some(Err(error)) if error.verdict() == ErrorVerdict::Ended => return Ok(RunnerOutcome::RunEnded),
         Some(Err(error)) => return Err(RunnerError::Denied(error.to_string())),
     };
     let back_end = make_back_end(&claimed);
@@ -104,7 +105,7 @@ async fn claimed_run(
     settings: &RunnerSettings,
     api: &mut ManagerApi,
 ) -> Result<(RunnerLease, ClaimedRun), ManagerError> {
-    let retry = Retry::within_lease(settings.lease);
+    let retry = CallRetry::within_lease(settings.lease);
     let register = Register {
         run_id: Some(settings.run.clone()),
         attempt_id: Some(settings.attempt.clone()),
@@ -122,7 +123,7 @@ async fn claimed_run(
     let claimed = loop {
         match retry.call(async || api.claim(&claim).await).await {
             // Somebody else has it, and may be dead.
-            Err(error) if error.verdict() == Verdict::LeaseLost => {
+            Err(error) if error.verdict() == ErrorVerdict::LeaseLost => {
                 sleep(error.retry_after().unwrap_or_default().max(CLAIM_AGAIN)).await;
             }
             claimed => break claimed?,
@@ -149,7 +150,7 @@ async fn worked<B: BackEnd>(
     let (signals, heard) = mpsc::channel::<WorkSignal>(SIGNALS);
     let (wants_commands, wanted) = watch::channel(true);
     let (outbox, check) = (RunnerOutbox::default(), Arc::new(Notify::new()));
-    let retry = Retry::within_lease(lease.length);
+    let retry = CallRetry::within_lease(lease.length);
     let heart = LeaseHeart {
         api: api.another(),
         lease: lease.clone(),
@@ -164,7 +165,7 @@ async fn worked<B: BackEnd>(
         retry,
         wants_commands: wanted,
     };
-    let writer = LogWriter { api, lease, outbox: outbox.clone(), signals, retry };
+    let writer = RunLogWriter { api, lease, outbox: outbox.clone(), signals, retry };
     let driver = WorkDriver {
         state: WorkState::new(rules, Instant::now()),
         back_end,

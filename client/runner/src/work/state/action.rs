@@ -1,7 +1,7 @@
 //! What the driver has to do.
 
 use crate::back_end::{ApprovalAnswer, TurnRequest};
-use crate::work::signal::WorkOver;
+use crate::manager::WorkOver;
 use crate::work::turn_end::TurnReport;
 use proto_schemas::requests::run::RunEventType;
 use serde_json::Value;

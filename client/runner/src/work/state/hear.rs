@@ -2,7 +2,7 @@
 
 use super::{WorkAction, WorkEnd, WorkState};
 use crate::back_end::turn::text_of;
-use crate::work::signal::{RunNews, WorkOver, WorkSignal};
+use crate::manager::{RunNews, WorkOver, WorkSignal};
 use crate::work::turn_end::{EndReason, TurnReport};
 use proto_schemas::requests::run::{CommandRecord, CommandType};
 use proto_schemas::requests::runner::ReportedStatus;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::back_end::{BackEndQuestion, TurnEnd, TurnStatus};
-use crate::work::signal::{RunNews, WorkOver, WorkSignal};
-use crate::work::test_commands::command;
+use crate::manager::{RunNews, WorkOver, WorkSignal};
+use crate::test_commands::command;
 use proto_schemas::requests::run::RunApproval;
 use serde_json::Value;
 
@@ -11,22 +11,22 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const IDLE: Duration = Duration::from_secs(30);
 
 /// A runner with the lease of epoch 2, and the time that passes for it.
-struct Work {
+struct TestWork {
     state: WorkState,
     now: Instant,
 }
 
-impl Work {
-    fn new() -> Work {
-        Work::with(|_| {})
+impl TestWork {
+    fn new() -> TestWork {
+        TestWork::with(|_| {})
     }
 
-    fn with(change: impl FnOnce(&mut WorkRules)) -> Work {
+    fn with(change: impl FnOnce(&mut WorkRules)) -> TestWork {
         let now = Instant::now();
         let mut rules =
             WorkRules { epoch: 2, timeout: TIMEOUT, idle: IDLE, started_for: None, passes_questions: true };
         change(&mut rules);
-        Work { state: WorkState::new(rules, now), now }
+        TestWork { state: WorkState::new(rules, now), now }
     }
 
     /// The actions since the last time, each as a few words.
@@ -68,8 +68,8 @@ impl Work {
     }
 
     /// The first turn is under way.
-    fn working() -> Work {
-        let mut work = Work::new();
+    fn working() -> TestWork {
+        let mut work = TestWork::new();
         assert_eq!(work.polled(vec![turn(1)]), ["take cmd_1"]);
         assert_eq!(work.taken(turn(1)), ["begin cmd_1: hello"]);
         work
@@ -142,7 +142,7 @@ fn words(action: &WorkAction) -> String {
 
 #[test]
 fn turns_are_taken_one_after_the_other() {
-    let mut work = Work::new();
+    let mut work = TestWork::new();
     assert_eq!(work.polled(vec![turn(1), turn(2)]), ["take cmd_1"]);
     assert_eq!(work.taken(turn(1)), ["begin cmd_1: hello"]);
     assert!(work.polled(vec![turn(3)]).is_empty());
@@ -156,7 +156,7 @@ fn turns_are_taken_one_after_the_other() {
 
 #[test]
 fn a_payload_that_is_no_turn_fails() {
-    let mut work = Work::new();
+    let mut work = TestWork::new();
     let odd = command(1, "turn", json!({ "prompt": "x", "context": 7 }));
     assert_eq!(work.polled(vec![odd.clone()]), ["take cmd_1"]);
     assert_eq!(work.taken(odd), ["end cmd_1: failed schema-invalid"]);
@@ -164,7 +164,7 @@ fn a_payload_that_is_no_turn_fails() {
 
 #[test]
 fn guidance_is_for_the_turn_under_way() {
-    let mut work = Work::new();
+    let mut work = TestWork::new();
     assert_eq!(work.polled(vec![turn(1), steer(2)]), ["take cmd_1", "take cmd_2"]);
     assert_eq!(work.taken(turn(1)), ["begin cmd_1: hello"]);
     assert_eq!(work.taken(steer(2)), ["steer cmd_1 by cmd_2: left"]);
@@ -179,7 +179,7 @@ fn guidance_is_for_the_turn_under_way() {
 
 #[test]
 fn an_interrupt_ends_the_turn_under_way() {
-    let mut work = Work::working();
+    let mut work = TestWork::working();
     let interrupt = || command(2, "interrupt", json!({}));
     assert_eq!(work.polled(vec![interrupt()]), ["take cmd_2"]);
     assert_eq!(work.taken(interrupt()), ["interrupt", "report cmd_2: completed"]);
@@ -191,7 +191,7 @@ fn an_interrupt_ends_the_turn_under_way() {
 
 #[test]
 fn a_cancelled_turn_is_interrupted_and_at_last_ended() {
-    let mut work = Work::working();
+    let mut work = TestWork::working();
     assert!(work.cancel("cmd_9").is_empty());
     assert_eq!(work.cancel("cmd_1"), ["interrupt"]);
     assert!(work.cancel("cmd_1").is_empty(), "it is told until it is done");
@@ -203,7 +203,7 @@ fn a_cancelled_turn_is_interrupted_and_at_last_ended() {
 
 #[test]
 fn a_turn_that_was_cancelled_while_it_was_taken_does_not_begin() {
-    let mut work = Work::new();
+    let mut work = TestWork::new();
     assert_eq!(work.polled(vec![turn(1), turn(2)]), ["take cmd_1"]);
     assert!(work.cancel("cmd_1").is_empty());
     assert_eq!(work.taken(turn(1)), ["end cmd_1: cancelled cancelled", "take cmd_2"]);
@@ -215,7 +215,7 @@ fn a_turn_that_was_cancelled_while_it_was_taken_does_not_begin() {
 
 #[test]
 fn the_time_of_a_turn_is_limited() {
-    let mut work = Work::working();
+    let mut work = TestWork::working();
     assert!(work.after(TIMEOUT / 2, true).is_empty());
     assert!(work.state.due_at().is_some_and(|due| due == work.now + TIMEOUT / 2));
     assert_eq!(work.after(TIMEOUT / 2, true), ["interrupt"]);
@@ -225,7 +225,7 @@ fn the_time_of_a_turn_is_limited() {
 
 #[test]
 fn an_answer_is_given_once_and_recorded() {
-    let mut work = Work::working();
+    let mut work = TestWork::working();
     assert!(work.happened(&question("q")).is_empty());
     let answers = |id: &str, decision: &str| WorkSignal::Renewed {
         news: RunNews { cancel: Vec::new(), answers: vec![answer(id, decision)] },
@@ -246,7 +246,7 @@ fn an_answer_is_given_once_and_recorded() {
 
 #[test]
 fn where_nobody_may_be_asked_a_question_is_declined_at_once() {
-    let mut work = Work::with(|rules| rules.passes_questions = false);
+    let mut work = TestWork::with(|rules| rules.passes_questions = false);
     work.polled(vec![turn(1)]);
     work.taken(turn(1));
     assert_eq!(
@@ -257,7 +257,7 @@ fn where_nobody_may_be_asked_a_question_is_declined_at_once() {
 
 #[test]
 fn nothing_is_run_twice() {
-    let mut work = Work::new();
+    let mut work = TestWork::new();
     let commands = vec![of_earlier(turn(1)), of_earlier(steer(2)), turn(3)];
     assert_eq!(
         work.polled(commands),
@@ -271,14 +271,14 @@ fn nothing_is_run_twice() {
 
 #[test]
 fn what_the_manager_refuses_ends_the_turn() {
-    let mut work = Work::working();
+    let mut work = TestWork::working();
     let refused =
         |id: &str| WorkSignal::EventRefused { command_id: Some(id.to_owned()), why: "too large".to_owned() };
     assert!(work.hear(refused("cmd_9")).is_empty());
     assert_eq!(work.hear(refused("cmd_1")), ["interrupt"]);
     assert_eq!(work.ended(TurnEnd::completed()), ["end cmd_1: failed backend-failed"]);
     // It has ended without us, long after its time for instance.
-    let mut work = Work::working();
+    let mut work = TestWork::working();
     let over = WorkSignal::CommandOver { command_id: "cmd_1".to_owned() };
     assert_eq!(work.hear(over), ["say nothing of cmd_1", "check", "stop the back end"]);
     assert_eq!(work.ended(interrupted()), ["forget the rest of cmd_1"]);
@@ -286,7 +286,7 @@ fn what_the_manager_refuses_ends_the_turn() {
 
 #[test]
 fn a_runner_without_work_leaves_when_all_is_told() {
-    let mut work = Work::new();
+    let mut work = TestWork::new();
     assert!(work.after(IDLE * 2, true).is_empty(), "it has not heard yet whether there is work");
     assert!(work.polled(Vec::new()).is_empty());
     assert!(work.after(IDLE / 2, true).is_empty());
@@ -307,10 +307,10 @@ fn a_runner_without_work_leaves_when_all_is_told() {
 
 #[test]
 fn a_runner_that_was_started_for_a_command_that_has_ended_leaves_at_once() {
-    let mut work = Work::with(|rules| rules.started_for = Some("cmd_1".to_owned()));
+    let mut work = TestWork::with(|rules| rules.started_for = Some("cmd_1".to_owned()));
     work.polled(Vec::new());
     assert_eq!(work.after(Duration::ZERO, true), ["release"]);
-    let mut work = Work::with(|rules| rules.started_for = Some("cmd_1".to_owned()));
+    let mut work = TestWork::with(|rules| rules.started_for = Some("cmd_1".to_owned()));
     assert_eq!(work.polled(vec![turn(1)]), ["take cmd_1"]);
     work.taken(turn(1));
     work.ended(TurnEnd::completed());
@@ -319,7 +319,7 @@ fn a_runner_that_was_started_for_a_command_that_has_ended_leaves_at_once() {
 
 #[test]
 fn a_runner_that_is_told_to_end_says_how_its_turn_ended() {
-    let mut work = Work::working();
+    let mut work = TestWork::working();
     work.polled(vec![turn(2)]);
     work.state.stop(work.now);
     assert_eq!(work.actions(), ["stop the back end"]);
@@ -328,7 +328,7 @@ fn a_runner_that_is_told_to_end_says_how_its_turn_ended() {
     assert_eq!(work.after(Duration::ZERO, true), ["release"]);
     assert_eq!(work.hear(WorkSignal::Released { is_released: false }), ["end: Stopped"]);
     // Nobody answers.
-    let mut work = Work::new();
+    let mut work = TestWork::new();
     work.state.stop(work.now);
     work.actions();
     assert_eq!(work.after(STOP_GRACE, false), ["end: Stopped"]);
@@ -336,15 +336,15 @@ fn a_runner_that_is_told_to_end_says_how_its_turn_ended() {
 
 #[test]
 fn the_end_of_the_run_and_the_loss_of_the_lease_end_the_work() {
-    let mut work = Work::working();
+    let mut work = TestWork::working();
     assert_eq!(work.hear(WorkSignal::RunEnded), ["end: RunEnded"]);
-    let mut work = Work::working();
+    let mut work = TestWork::working();
     assert_eq!(work.hear(WorkSignal::Over(WorkOver::LeaseLost)), ["end: Over(LeaseLost)"]);
 }
 
 #[test]
 fn commands_that_wait_are_limited_in_bytes() {
-    let mut work = Work::working();
+    let mut work = TestWork::working();
     let large = |seq| command(seq, "turn", Value::from_iter([("prompt", "x".repeat(512 << 10))]));
     work.polled((2..12).map(large).collect());
     assert!(!work.state.wants_commands());

@@ -1,6 +1,6 @@
 //! What a runner hears from the manager.
 
-use crate::manager::{ManagerError, Verdict};
+use super::{ErrorVerdict, ManagerError};
 use proto_schemas::requests::run::{CommandRecord, RunApproval};
 use std::fmt;
 
@@ -58,9 +58,9 @@ impl WorkSignal {
     /// What follows from an error that is about the run and not about one command.
     pub fn of_error(error: ManagerError) -> WorkSignal {
         match error.verdict() {
-            Verdict::Ended => WorkSignal::RunEnded,
-            Verdict::LeaseLost => WorkSignal::Over(WorkOver::LeaseLost),
-            Verdict::Transient | Verdict::Denied | Verdict::Refused => {
+            ErrorVerdict::Ended => WorkSignal::RunEnded,
+            ErrorVerdict::LeaseLost => WorkSignal::Over(WorkOver::LeaseLost),
+            ErrorVerdict::Transient | ErrorVerdict::Denied | ErrorVerdict::Refused => {
                 WorkSignal::Over(WorkOver::Denied(error.to_string()))
             }
         }
