@@ -5,6 +5,8 @@ mod heart;
 mod poller;
 mod session;
 mod state;
+#[cfg(test)]
+mod tests;
 mod turn_end;
 
 pub use session::{RunnerError, RunnerOutcome, RunnerSettings, work};
