@@ -89,8 +89,7 @@ async fn broken_programs_fail_their_turn_and_not_the_runner() {
         let again = work.back_end.turn(&work.run, "again").await;
         assert_eq!(work.outcome(&again).await.0, "failed", "the runner goes on");
     }
-    let mut missing = RunnerWords::default();
-    missing.program = vec!["/no/such/program".to_owned()];
+    let missing = RunnerWords { program: vec!["/no/such/program".to_owned()], ..RunnerWords::default() };
     let work = WorkedRun::begin(&manager, "hello", &missing).await;
     let ended = work.ended(&work.command).await;
     assert!(text(&ended["failureMessage"]).contains("cannot be started"), "{ended}");
