@@ -8,7 +8,7 @@ use toml::{Table, Value};
 use super::source::{SourceFile, file, files};
 
 /// The crates of ours that a crate may know. Every service has the same row, and `aund` may know all.
-const MAY_KNOW: [(&str, &[&str]); 11] = [
+const MAY_KNOW: [(&str, &[&str]); 12] = [
     ("proto-schemas", &[]),
     ("manifest", &[]),
     ("outbound", &[]),
@@ -30,6 +30,7 @@ const MAY_KNOW: [(&str, &[&str]); 11] = [
     ("gateway", &["certs", "kernel", "outbound", "proto-schemas"]),
     ("client", &["certs", "manifest", "outbound", "proto-schemas"]),
     ("bench", &["certs", "client"]),
+    ("runner", &["client", "proto-schemas"]),
     ("test-modules", &[]),
 ];
 

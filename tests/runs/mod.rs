@@ -20,9 +20,9 @@
 //! | 503 `infra-failed` | service: a launcher that it does not have | `refusals` |
 //! | 503, 504 `infra-failed` | gateway: no process of the service answers; service: its store does not, or not in time | `store_down` |
 
-mod client;
+pub mod client;
 mod contract;
-mod kill;
+pub mod kill;
 mod model;
 mod questions;
 mod races;

@@ -20,7 +20,7 @@ pub mod wait;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{OnceLock, mpsc};
@@ -92,6 +92,17 @@ impl TestServer {
     pub async fn with_two(service: &'static str, settings: &str) -> TestServer {
         let mut server = TestServer::prepared(settings);
         server.twice = Some(service);
+        server.start_again();
+        server
+    }
+
+    /// A server that listens on the same ports after each start, for those that find it by itself again.
+    pub fn on_ports_that_stay(settings: &str) -> TestServer {
+        // Both are free at the same time, so they are two.
+        let free = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free"));
+        let ports = free.map(|listener| listener.local_addr().expect("it listens").port());
+        let listen = ports.map(|port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port));
+        let mut server = TestServer::prepared_as(ISSUER, listen, store_url(), settings);
         server.start_again();
         server
     }

@@ -43,6 +43,12 @@ impl GatewayDialer {
         Ok(GatewayDialer { name: gateway.host().to_owned(), gateway, tls, observer: None })
     }
 
+    /// A gateway whose certificate an authority of the public web must have issued.
+    pub fn of_web_authorities(gateway: GatewayUrl) -> Result<GatewayDialer, Error> {
+        let tls = Some((trust::web_connector()?, PathBuf::from("the list of web authorities")));
+        Ok(GatewayDialer { name: gateway.host().to_owned(), gateway, tls, observer: None })
+    }
+
     /// A gateway dialled by its IP address is expected to have the name that its domain gives it.
     pub fn of_issuer(mut self, issuer: &str) -> GatewayDialer {
         if self.gateway.host().parse::<IpAddr>().is_ok() {
@@ -62,8 +68,8 @@ impl GatewayDialer {
         &self.gateway
     }
 
-    /// What HTTP calls the server.
-    pub(crate) fn host(&self) -> String {
+    /// What HTTP calls the server: the header `Host`.
+    pub fn host(&self) -> String {
         self.gateway.authority(&self.name)
     }
 
@@ -84,7 +90,8 @@ impl GatewayDialer {
         timeout(CONNECT_TIMEOUT, open).await.map_err(|_| self.unreachable(io::ErrorKind::TimedOut.into()))?
     }
 
-    pub(crate) async fn dial(&self) -> Result<Box<dyn ByteStream>, Error> {
+    /// A connection on which HTTP or a WebSocket may begin: TCP, and TLS where the URL says so. The caller limits its time.
+    pub async fn dial(&self) -> Result<Box<dyn ByteStream>, Error> {
         let tcp = self.gateway.connect().await.map_err(|error| self.unreachable(error))?;
         tcp.set_nodelay(true).map_err(|error| self.unreachable(error))?;
         let Some((tls, root)) = &self.tls else { return Ok(Box::new(tcp)) };

@@ -39,6 +39,15 @@ pub(crate) fn connector(root: &Certificate) -> Result<TlsConnector, Error> {
     roots
         .add(CertificateDer::from(root.der().to_vec()))
         .map_err(|error| Error::Invalid(format!("the root cannot be trusted: {error}")))?;
+    connector_of(roots)
+}
+
+/// TLS to servers whose certificates an authority of the public web issued.
+pub(crate) fn web_connector() -> Result<TlsConnector, Error> {
+    connector_of(RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() })
+}
+
+fn connector_of(roots: RootCertStore) -> Result<TlsConnector, Error> {
     let config = ClientConfig::builder_with_provider(PROVIDER.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| Error::Invalid(error.to_string()))?

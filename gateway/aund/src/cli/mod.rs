@@ -3,8 +3,10 @@
 mod bench_index;
 mod call;
 mod demo;
+mod example_backend;
 mod operator;
 mod register;
+mod runner;
 
 use crate::output;
 use crate::services;
@@ -69,6 +71,11 @@ enum Command {
     Service(services::ServiceCommand),
     /// Call any method as one of your agents
     Call(call::CallCommand),
+    /// Work on a run: take its lease, pass its commands to a back end, and report what happens
+    Runner(Box<runner::RunnerCommand>),
+    /// Be the back end of the profile example: lines of JSON on standard input and output
+    #[command(hide = true)]
+    ExampleBackend,
     /// Compare this server with a raw baseline
     Bench(bench::Args),
     #[command(hide = true)]
@@ -159,6 +166,8 @@ impl Cli {
             Command::Register(command) => on_runtime(command.run()),
             Command::Service(command) => on_runtime(command.run()),
             Command::Call(command) => on_runtime(command.run()),
+            Command::Runner(command) => on_runtime(command.run()),
+            Command::ExampleBackend => on_runtime(example_backend::run()),
             Command::Bench(args) => bench::run(args, &bench_index::ServerIndexMaker),
             Command::BenchRaw(args) => bench::raw(args),
         };

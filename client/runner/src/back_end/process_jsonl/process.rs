@@ -1,0 +1,129 @@
+//! A program of a back end: started in a group of its own, and ended with everything that it started.
+
+use super::reader::{JsonlReader, TextReader};
+use crate::back_end::BackEndError;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// How long a program may take to end after SIGTERM.
+const TERM_GRACE: Duration = Duration::from_secs(10);
+/// Messages that a program has not read yet. Each is as large as a command may be, half a MiB.
+const MOST_UNREAD: usize = 16;
+
+/// How the program of a back end is started.
+#[derive(Clone, Debug)]
+pub struct BackEndProgram {
+    pub program: PathBuf,
+    pub arguments: Vec<String>,
+    /// Where it works.
+    pub workspace: PathBuf,
+    /// Its whole environment: nothing is inherited.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// What a program prints.
+pub(super) struct ProgramPipes {
+    pub stdout: JsonlReader<ChildStdout>,
+    pub stderr: TextReader<ChildStderr>,
+}
+
+/// A program that was started.
+pub(super) struct ProgramProcess {
+    child: Child,
+    group: Option<Pid>,
+    stdin: Option<mpsc::Sender<Vec<u8>>>,
+    /// The one that writes; it ends with this.
+    _writer: JoinSet<()>,
+}
+
+impl BackEndProgram {
+    pub(super) fn start(&self) -> Result<(ProgramProcess, ProgramPipes), BackEndError> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).current_dir(&self.workspace);
+        command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // In a group of its own, signals reach what it started as well, and those of the terminal do not reach it.
+        command.process_group(0).kill_on_drop(true);
+        let program = self.program.display();
+        let mut child = command.spawn().map_err(|error| {
+            BackEndError::failed(format!("the back end {program} cannot be started: {error}"))
+        })?;
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+            return Err(BackEndError::failed(format!("the back end {program} has no pipes")));
+        };
+        let (messages, unread) = mpsc::channel(MOST_UNREAD);
+        let mut writer = JoinSet::new();
+        writer.spawn(write_all(stdin, unread));
+        let process = ProgramProcess {
+            group: child.id().and_then(|id| Pid::from_raw(id.cast_signed())),
+            child,
+            stdin: Some(messages),
+            _writer: writer,
+        };
+        Ok((process, ProgramPipes { stdout: JsonlReader::new(stdout), stderr: TextReader::new(stderr) }))
+    }
+}
+
+/// Writes until nobody gives more; then the program sees the end of its input. A program that has closed it hears nothing more, which it
+/// wants so.
+async fn write_all(mut stdin: ChildStdin, mut messages: mpsc::Receiver<Vec<u8>>) {
+    while let Some(message) = messages.recv().await {
+        if stdin.write_all(&message).await.is_err() {
+            return;
+        }
+    }
+}
+
+impl ProgramProcess {
+    /// Gives it a line. A program that does not read is not waited for.
+    pub fn tell(&self, mut json: Vec<u8>) -> Result<(), BackEndError> {
+        json.push(b'\n');
+        let stdin = self.stdin.as_ref().ok_or_else(|| BackEndError::failed("the back end is ending"))?;
+        stdin.try_send(json).map_err(|_| BackEndError::failed("the back end does not read what it is told"))
+    }
+
+    /// Waits for its end. What it has started is ended then: it is not the back end, and keeps its pipes open.
+    pub async fn ended(&mut self) -> Option<ExitStatus> {
+        let status = self.child.wait().await.ok();
+        self.kill();
+        status
+    }
+
+    /// SIGTERM to the whole group, and SIGKILL to what is left when the program has ended, or has not in time.
+    pub async fn stop(&mut self) {
+        self.stdin = None;
+        self.signal(Signal::TERM);
+        // Ended or not: what is left is killed.
+        let _ = timeout(TERM_GRACE, self.child.wait()).await;
+        self.kill();
+        let _ = timeout(TERM_GRACE, self.child.wait()).await;
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            // A group without a process is as good as one that heard it.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    /// The group has its number for as long as it has a process. When the last one has ended another program may get it, so it is used once.
+    fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.group = None;
+    }
+}
+
+impl Drop for ProgramProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
