@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::process::{RunnerProcess, RunnerWords, WorkedRun, payloads, said_in};
 use crate::runs::client::{SETTINGS, TestManager, assert_contiguous};
-use crate::runs::kill::kill_service;
+use crate::runs::kill::{answers, kill_service};
 use crate::support::agent::text;
 use crate::support::{TestServer, split, until};
 
@@ -47,6 +47,7 @@ async fn a_runner_outlives_its_manager_and_nothing_is_lost_or_told_twice() {
         manager.server.start_again();
         manager.dial_again();
     }
+    answers(&work.back_end).await;
     let result = work.completed(&work.command).await;
     let words: Vec<String> = (1..=50).map(|number| format!("word{number}")).collect();
     let reply = format!("{}\nYou said: /slow", words.join(" "));

@@ -226,7 +226,7 @@ async fn a_storm_of_runners_that_is_killed_leaves_whole_logs_with_everything_ack
 
 /// Whoever comes first may find that nobody answers yet. Of several gateways each finds the service again by itself, so it is asked over
 /// many connections at once.
-async fn answers(back_end: &TestBackEnd) {
+pub async fn answers(back_end: &TestBackEnd) {
     let all = || async {
         let asked = (0..16).map(|_| back_end.api.call("GET", "/runs?limit=1", &Value::Null));
         join_all(asked).await.iter().all(|answer| answer.status == 200).then_some(())
