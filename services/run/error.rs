@@ -36,9 +36,6 @@ pub(crate) enum Error {
     JobActive { runner_job: String },
     #[error("the storage of session {0} was evicted")]
     StoreEvicted(String),
-    /// This server has not what is needed.
-    #[error("{0}")]
-    Infra(String),
     #[error("session storage is over its quota")]
     StorageFull,
     #[error("{0}")]
@@ -148,7 +145,6 @@ impl From<Error> for RpcError {
                 conflict("job-already-active", &error).with("runnerJobId", runner_job.as_str())
             }
             Error::StoreEvicted(_) => conflict("session-store-evicted", &error),
-            Error::Infra(_) => failure(codes::UNAVAILABLE, "infra-failed", &error),
             Error::StorageFull => conflict("infra-failed", &error).with("retryable", true),
             Error::TooLarge(_) => failure(codes::BODY_TOO_LARGE, "payload-too-large", &error),
             Error::Limit { scope, limit, held, .. } => failure(codes::RATE_LIMITED, "rate-limited", &error)

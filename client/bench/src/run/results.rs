@@ -14,7 +14,7 @@ use crate::rounds::{Latencies, Sample, SampleSeries, alternate};
 use super::ROUND_TIMEOUT;
 use super::events::AppendWriter;
 use super::http::{ApiConnection, number, request};
-use super::server::{RunServer, last_seq};
+use super::server::{RunServer, last_seq, tenant_token};
 
 /// "1 to 200 events" are appended at once.
 const MOST_OF_APPEND: usize = 200;
@@ -25,6 +25,9 @@ const TIMES: usize = 10;
 /// Events of the run whose result is read before the first reading of the memory.
 const FIRST: usize = 10;
 
+/// Tokens that read in turn: each may send 1,000 requests in a second.
+const TOKENS: usize = 8;
+
 /// How often the memory is read while a result is made.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
@@ -32,8 +35,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 struct ResultLoad {
     server: RunServer,
     api: ApiConnection,
-    /// Those of the rounds that are left.
-    requests: Vec<Vec<u8>>,
+    /// Those of the rounds that are left, one for each token.
+    requests: Vec<Vec<Vec<u8>>>,
     events: usize,
     /// Of the process before it has read one of the runs.
     first_kib: f64,
@@ -94,25 +97,33 @@ impl ResultLoad {
         }
         let server = filling.restarted().await?;
         let mut api = server.connect().await?;
-        let of = |run: &str| request("GET", &format!("/runs/{run}/result"), &server.token, "");
-        // Threads, tables and caches of the process do not count.
-        for _ in 0..FIRST {
-            read(&mut api, &of(&small), FIRST).await?;
+        let mut tokens = Vec::with_capacity(TOKENS);
+        for _ in 0..TOKENS {
+            tokens.push(tenant_token(&server.folder).await?);
         }
-        let (requests, first_kib) = (runs.iter().map(|run| of(run)).collect(), server.server.resident_kib()?);
+        let of = |run: &String| -> Vec<Vec<u8>> {
+            tokens.iter().map(|token| request("GET", &format!("/runs/{run}/result"), token, "")).collect()
+        };
+        // Threads, tables and caches of the process do not count.
+        for request in of(&small) {
+            read(&mut api, &request, FIRST).await?;
+        }
+        let (requests, first_kib) = (runs.iter().map(of).collect(), server.server.resident_kib()?);
         Ok(Self { server, api, requests, events, first_kib })
     }
 
     async fn round(&mut self, span: Duration) -> anyhow::Result<ResultRound> {
         let Self { server: RunServer { server, .. }, api, requests, events, first_kib } = self;
-        let request = requests.pop().context("every run was read already")?;
+        let requests = requests.pop().context("every run was read already")?;
+        let mut turned = requests.iter().cycle();
         let mut most_kib = server.resident_kib()?;
         let mut first_us = None;
         let (mut meter, mut latencies) = (server.meter()?, Latencies::new()?);
         let mut until = Instant::now() + span;
         while latencies.count() == 0 || Instant::now() < until {
+            let request = turned.next().context("there is no token")?;
             let since = Instant::now();
-            let reading = tokio::time::timeout(ROUND_TIMEOUT, read(api, &request, *events));
+            let reading = tokio::time::timeout(ROUND_TIMEOUT, read(api, request, *events));
             let answered = most_while(server, &mut most_kib, reading).await?;
             answered.with_context(|| format!("a result took longer than {ROUND_TIMEOUT:?}"))??;
             let took = since.elapsed();

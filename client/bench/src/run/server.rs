@@ -119,7 +119,7 @@ async fn aund(folder: &BenchFolder) -> anyhow::Result<BenchServer> {
 }
 
 /// As the operator creates it.
-async fn tenant_token(folder: &BenchFolder) -> anyhow::Result<String> {
+pub(super) async fn tenant_token(folder: &BenchFolder) -> anyhow::Result<String> {
     let mut command = Build::this()?.command();
     command.args(["runs", "token", TENANT, "--data"]).arg(folder.file("data"));
     let output = command.output().await.context("aund runs token could not be run")?;

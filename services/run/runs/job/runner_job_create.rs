@@ -39,7 +39,7 @@ impl RunService {
         let run = self.visible_run(&access, &params.run_id).await?;
         let session = run.row.session.as_deref();
         if launcher != LauncherKind::External {
-            return Err(Error::Infra("launcher external is the only one that this server has".to_owned()));
+            return Err(Error::Invalid("launcher must be external: this server has no other one".to_owned()));
         }
         let now = self.clock.now_ms();
         let token = self.new_runner_token();

@@ -50,7 +50,7 @@ async fn a_job_is_active_until_its_runner_has_not_come_or_has_lost_its_lease() {
 
     for launcher in ["local", "kubernetes"] {
         let job = json!({ "runId": run, "commandId": first, "launcher": launcher });
-        assert_eq!(runs.refused("run.runner_job_create", job).await, refusal("infra-failed", 503));
+        assert_eq!(runs.refused("run.runner_job_create", job).await, refusal("schema-invalid", 400));
     }
 }
 
