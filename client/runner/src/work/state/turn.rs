@@ -141,7 +141,7 @@ impl WorkState {
         self.actions.push_back(WorkAction::Answer(answer));
     }
 
-    /// Answers are told again until they are in the log: only the first time counts.
+    /// Answers are repeated until they are in the log: only the first time counts.
     pub(super) fn answered(&mut self, answer: RunApproval) {
         let RunApproval { approval_id, decision: Some(decision), payload, by, .. } = answer else { return };
         let is_open = self.turn.as_mut().is_some_and(|turn| turn.questions.remove(&approval_id));
