@@ -24,7 +24,7 @@ async fn a_name_belongs_to_the_first_key_and_the_same_key_may_register_again() {
 #[tokio::test]
 async fn of_many_concurrent_registrations_of_one_name_one_succeeds() {
     let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
-    let keys: Vec<Key> = (0..16).map(|_| Key::generate(Curve::P256)).collect();
+    let keys: Vec<Key> = (0..8).map(|_| Key::generate(Curve::P256)).collect();
     let calls = keys
         .iter()
         .map(|key| test.call("auth.create_aid", json!({ "aid": "race.aid.pub", "public_key": spki(key) })));
@@ -42,7 +42,7 @@ async fn many_processes_of_a_service_get_their_first_certificate_at_the_same_mom
         });
         test.call_as(Caller::service("gateway"), "ca.issue_service_cert", request)
     };
-    let keys: Vec<Key> = (0..24).map(|_| Key::generate(Curve::P256)).collect();
+    let keys: Vec<Key> = (0..8).map(|_| Key::generate(Curve::P256)).collect();
     let outcomes = join_all(keys.iter().map(ask)).await;
     let serials: HashSet<String> = outcomes
         .into_iter()

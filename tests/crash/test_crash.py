@@ -16,7 +16,8 @@ from aund import Aund
 from connection import Key, Refused, opened
 from cryptography import x509
 
-ROUNDS = int(os.environ.get("AUND_CRASH_ROUNDS", "100"))
+STORE = os.environ.get("AUND_TEST_STORE", "sqlite")
+ROUNDS = int(os.environ.get("AUND_CRASH_ROUNDS", {"sqlite": "40"}.get(STORE, "20")))
 SEED = int(os.environ.get("AUND_CRASH_SEED", secrets.randbelow(1_000_000)))
 WORKERS = 6
 LONGEST_SECONDS = 0.5
@@ -37,7 +38,7 @@ class Attempt:
 
 
 def test_what_was_acknowledged_survives_kill_9():
-    print(f"\nseed {SEED}, {ROUNDS} rounds, store {os.environ.get('AUND_TEST_STORE', 'sqlite')}", flush=True)
+    print(f"\nseed {SEED}, {ROUNDS} rounds, store {STORE}", flush=True)
     with tempfile.TemporaryDirectory(prefix="aund-") as folder:
         server = Aund(folder, limits=LIMITS)
         try:

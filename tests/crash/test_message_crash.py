@@ -19,7 +19,7 @@ from connection import Key, Session, opened
 from inbox import BAD, Inbox, Message, Results
 
 STORE = os.environ.get("AUND_TEST_STORE", "sqlite")
-ROUNDS = int(os.environ.get("AUND_CRASH_ROUNDS", {"sqlite": "300"}.get(STORE, "100")))
+ROUNDS = int(os.environ.get("AUND_CRASH_ROUNDS", {"sqlite": "100"}.get(STORE, "40")))
 SEED = int(os.environ.get("AUND_CRASH_SEED", secrets.randbelow(1_000_000)))
 SENDERS = 3
 IN_FLIGHT = 4

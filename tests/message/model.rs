@@ -9,9 +9,9 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
 use super::{BUSY, named};
-use crate::support::TestServer;
 use crate::support::agent::{ConnectedAgent, text};
 use crate::support::envelope::{opened, put_key, sealed};
+use crate::support::{TestServer, as_often};
 
 #[derive(Clone, Debug)]
 enum ModelStep {
@@ -89,7 +89,7 @@ struct ModelRun {
 #[test]
 fn whatever_happens_every_message_arrives_once_and_in_order() {
     let mut runner = TestRunner::new(Config {
-        cases: 6,
+        cases: as_often(6, 2),
         max_shrink_iters: 20,
         failure_persistence: None,
         ..Config::default()

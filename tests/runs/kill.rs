@@ -13,7 +13,7 @@ use super::client::{
     ManagerAnswer, SETTINGS, TestBackEnd, TestManager, TestRunner, assert_contiguous, number, said, types,
 };
 use crate::support::agent::text;
-use crate::support::{TestServer, setting, split, within};
+use crate::support::{TestServer, as_often, setting, split, within};
 
 /// Runs that are worked on at once.
 const RUNS: usize = 6;
@@ -209,7 +209,8 @@ async fn a_storm_of_runners_that_is_killed_leaves_whole_logs_with_everything_ack
     for _ in 0..RUNS {
         runs.push(StormyRun::new(&manager).await);
     }
-    let rounds = setting("AUND_TEST_KILLS").and_then(|rounds| rounds.parse().ok()).unwrap_or(30);
+    let rounds =
+        setting("AUND_TEST_KILLS").and_then(|rounds| rounds.parse().ok()).unwrap_or_else(|| as_often(30, 10));
     for round in 0..rounds {
         let begun: Vec<Notify> = runs.iter().map(|_| Notify::new()).collect();
         let storm = join_all(runs.iter_mut().zip(&begun).map(|(run, begun)| run.go(begun)));

@@ -13,7 +13,7 @@ use super::client::{
     number, said,
 };
 use crate::support::agent::{ConnectedAgent, text};
-use crate::support::{TestServer, setting, split, until};
+use crate::support::{TestServer, as_often, setting, split, until};
 
 const RUNNERS: usize = 3;
 
@@ -637,7 +637,9 @@ async fn play(manager: &mut TestManager, script: &[RunStep]) {
 
 #[test]
 fn whatever_is_asked_a_run_is_what_its_model_says() {
-    let cases = setting("AUND_TEST_RUN_CASES").and_then(|cases| cases.parse().ok()).unwrap_or(16);
+    let cases = setting("AUND_TEST_RUN_CASES")
+        .and_then(|cases| cases.parse().ok())
+        .unwrap_or_else(|| as_often(16, 5));
     let mut cases = test_runner::TestRunner::new(test_runner::Config {
         cases,
         max_shrink_iters: 60,

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::client::{TestBackEnd, TestManager, TestRunner, assert_contiguous, number, said};
-use crate::support::{setting, until};
+use crate::support::{as_often, setting, until};
 
 /// Two runners claim a run that nobody has, so many times: exactly one gets it, and the other one is told who.
 async fn claimed_by_one_of_two(times: usize) {
@@ -50,7 +50,7 @@ async fn claimed_by_one_of_two(times: usize) {
 
 #[tokio::test]
 async fn of_two_that_claim_at_once_one_gets_it() {
-    claimed_by_one_of_two(500).await;
+    claimed_by_one_of_two(as_often(500, 150)).await;
 }
 
 #[tokio::test]

@@ -411,6 +411,11 @@ pub fn split() -> bool {
     setting("AUND_TEST_SHAPE").is_some_and(|shape| shape == "split")
 }
 
+/// How often something is done to a server of one process, and how often to one of many: there a step takes several times as long.
+pub fn as_often<T>(whole: T, of_many: T) -> T {
+    if split() { of_many } else { whole }
+}
+
 /// The present, in unix seconds.
 #[expect(clippy::disallowed_methods, reason = "a test lives in the same time as the server it talks to")]
 pub fn now() -> i64 {
@@ -445,7 +450,7 @@ pub fn setting(name: &str) -> Option<String> {
 
 fn wait_for_line(told: &mpsc::Receiver<String>, word: &str) -> String {
     // Beside many servers, each of many processes, a start takes longer than anything else.
-    let deadline = Instant::now() + 6 * wait::WAIT_TIMEOUT;
+    let deadline = Instant::now() + 2 * wait::WAIT_TIMEOUT;
     loop {
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         match told.recv_timeout(left) {

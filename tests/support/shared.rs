@@ -1,4 +1,4 @@
-//! Servers that many tests use at the same time, one for each settings. Starting a server, and one of nine processes above all,
+//! Servers that many tests use at the same time, one for each settings. Starting a server, and one of ten processes above all,
 //! takes longer than most of what is tested on it.
 //!
 //! Tests on it do not meet: each has names of its own, because every name gets a random end, and an address of its own, because

@@ -349,7 +349,7 @@ pub(crate) struct Runs {
     /// The runs that were created with a key: by tenant and key, the run and the hash of its request.
     pub keys: HashMap<(String, String), (String, String)>,
     /// Events that are stored already: by run and the id that their runner gave them.
-    pub stored: HashMap<(String, String), i64>,
+    pub stored: HashMap<String, HashMap<String, i64>>,
     pub new_runs: Vec<NewRunRow>,
     pub new_commands: Vec<NewCommandRow>,
     pub new_approvals: Vec<(String, String)>,

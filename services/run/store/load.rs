@@ -158,7 +158,6 @@ impl Store {
     fn add_named(&self, statements: &mut Statements, wanted: &RunsWanted) -> sqlx::Result<()> {
         let by_key = ("run_id", "idempotency_key");
         let run_key = "tenant, idempotency_key, id, request_hash";
-        let event = "run_id, client_event_id, seq";
         let pairs = [
             (LoadedKind::Command, &wanted.command_keys, "run_command", COMMAND_READ, by_key),
             (LoadedKind::Job, &wanted.job_keys, "run_job", JOB_READ, by_key),
@@ -170,7 +169,6 @@ impl Store {
                 APPROVAL_READ,
                 ("run_id", "approval_id"),
             ),
-            (LoadedKind::Event, &wanted.events, "run_event", event, ("run_id", "client_event_id")),
         ];
         for (kind, names, table, columns, by) in pairs {
             if !names.is_empty() {
@@ -179,7 +177,27 @@ impl Store {
                     .add_rows(&PAIR, &names, |rows| self.select_pairs(kind, columns, table, by, rows))?;
             }
         }
+        if !wanted.events.is_empty() {
+            statements.add(json::text(&wanted.events)?, |events| self.select_events(events));
+        }
         Ok(())
+    }
+
+    /// The events that are stored already, of an object that has the ids of events by run.
+    fn select_events(&self, parameter: usize) -> String {
+        let columns = "run_id, client_event_id, seq";
+        let from = match self.engine() {
+            Engine::Sqlite => format!(
+                "json_each(${parameter}) AS runs CROSS JOIN json_each(runs.value) AS ids CROSS JOIN run_event
+                 WHERE run_event.run_id = runs.key AND run_event.client_event_id = ids.value"
+            ),
+            Engine::Postgres => format!(
+                "json_each(CAST(${parameter} AS json)) AS runs CROSS JOIN LATERAL json_array_elements_text(runs.value) AS ids
+                 CROSS JOIN LATERAL (SELECT * FROM run_event
+                     WHERE run_event.run_id = runs.key AND run_event.client_event_id = ids.value OFFSET 0) AS found"
+            ),
+        };
+        self.select(LoadedKind::Event, columns, &from)
     }
 
     /// The rows of a table whose column has one of the values of a list, each looked up in an index.
@@ -307,7 +325,7 @@ fn add(runs: &mut Runs, kind: LoadedKind, row: &str) -> sqlx::Result<()> {
         }
         LoadedKind::Event => {
             let (run, client_event_id, seq): (String, String, i64) = json::read(row)?;
-            runs.stored.insert((run, client_event_id), seq);
+            runs.stored.entry(run).or_default().insert(client_event_id, seq);
         }
         LoadedKind::Active => {
             let (tenant, count): (String, i64) = json::read(row)?;

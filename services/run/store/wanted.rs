@@ -2,7 +2,7 @@
 
 use crate::model::call::{EventFacts, RunCall, RunOperation};
 use kernel::Payer;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// What has to be read before the calls can be decided on.
 #[derive(Debug, Default)]
@@ -15,7 +15,8 @@ pub(crate) struct RunsWanted {
     pub run_keys: BTreeSet<(String, String)>,
     pub job_keys: BTreeSet<(String, String)>,
     pub sessions: BTreeSet<String>,
-    pub events: BTreeSet<(String, String)>,
+    /// By run, the ids that runners gave their events.
+    pub events: HashMap<String, Vec<String>>,
     pub approvals: BTreeSet<(String, String)>,
     /// Runs that get a command: it is asked how many active runs their tenants have.
     pub starting: BTreeSet<String>,
@@ -72,9 +73,14 @@ impl RunsWanted {
                 self.commands.insert(command_id.clone());
             }
             RunOperation::Append { events, .. } => {
+                let ids = events.iter().map(|event| event.client_event_id.clone());
+                self.events.entry(run.clone()).or_default().extend(ids);
                 for event in events {
-                    self.events.insert(of_run(&event.client_event_id));
-                    self.commands.extend(event.command_id.clone());
+                    if let Some(command) = &event.command_id
+                        && !self.commands.contains(command)
+                    {
+                        self.commands.insert(command.clone());
+                    }
                     match &event.facts {
                         EventFacts::Nothing => {}
                         EventFacts::ApprovalRequest { approval_id, .. }

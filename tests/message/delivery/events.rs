@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::message::{BUSY, ask, flood, message, numbered, pull, received, say, send, seqs, two};
-use crate::support::TestServer;
+use crate::support::{TestServer, as_often};
 use crate::support::agent::at;
 use crate::support::envelope::{put_key, sealed};
 
@@ -110,15 +110,15 @@ async fn a_slow_reader_among_a_hundred_fast_ones_is_closed_and_the_others_get_ev
     let server = TestServer::with(SMALL_OUTBOX).await;
     let (alice, bob) = two(&server).await;
     let slow = server.connect_narrow(&bob, "slow").await;
-    // Eight devices with ten slots each, and some agents of their own: ten devices are the most one agent may have.
+    // Devices with ten slots each, and some agents of their own: ten devices are the most one agent may have.
     let mut fast = Vec::new();
-    for n in 0..80 {
+    for n in 0..as_often(80, 20) {
         fast.push(
             server.connect_device(&bob, &format!("device{}", n / 10), &format!("slot{}", n % 10)).await,
         );
     }
     let mut others = Vec::new();
-    for n in 0..20 {
+    for n in 0..as_often(20, 5) {
         others.push(server.agent(&format!("other{n}")).await);
     }
     let pad = "x".repeat(60 << 10);

@@ -10,36 +10,41 @@ use proto_schemas::requests::run::{CommandState, RunEventType};
 use proto_schemas::requests::runner::{AppendedRunEvent, AppendedRunEvents};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Questions that a run may have open.
 const MOST_APPROVALS: usize = 64;
 
 impl RunDecision<'_> {
     pub fn append(&mut self, holder: &Holder, events: Vec<NewEvent>) -> Result<RunAnswer, Error> {
-        let run_id = self.run.row.id.clone();
-        let known = |runs: &crate::model::run::Runs, id: &str| {
-            runs.stored.get(&(run_id.clone(), id.to_owned())).copied()
-        };
+        let mut stored = self.runs.stored.remove(&self.run.row.id).unwrap_or_default();
+        let appended = self.append_unless_stored(holder, events, &mut stored);
+        self.runs.stored.insert(self.run.row.id.clone(), stored);
+        appended
+    }
+
+    /// `stored` are the numbers of those events of the run that are stored already, by the id that their runner gave them.
+    fn append_unless_stored(
+        &mut self,
+        holder: &Holder,
+        events: Vec<NewEvent>,
+        stored: &mut HashMap<String, i64>,
+    ) -> Result<RunAnswer, Error> {
         // A repetition of what is stored is answered again, also when the run has ended meanwhile.
-        let all_known = events.iter().all(|event| known(self.runs, &event.client_event_id).is_some());
+        let all_known = events.iter().all(|event| stored.contains_key(&event.client_event_id));
         if !all_known {
             self.is_open()?;
         }
         self.has_lease(holder)?;
-        let mut within: HashMap<&str, ()> = HashMap::new();
-        let mut new = Vec::new();
+        let mut new: HashSet<&str> = HashSet::new();
         let mut bytes = 0;
         let mut questions = self.questions();
         for event in &events {
-            let stored = known(self.runs, &event.client_event_id).is_some();
-            let again = within.insert(&event.client_event_id, ()).is_some();
-            if stored || again {
+            if stored.contains_key(&event.client_event_id) || !new.insert(&event.client_event_id) {
                 continue;
             }
             self.check_event(event, &mut questions)?;
             bytes += event.payload.get().len();
-            new.push(event.client_event_id.clone());
         }
         self.has_space_for(new.len(), bytes)?;
         let more = Kept::rows(new.len(), bytes);
@@ -49,9 +54,13 @@ impl RunDecision<'_> {
         let mut appended = Vec::with_capacity(events.len());
         for event in events {
             let client_event_id = event.client_event_id.clone();
-            let seq = match known(self.runs, &client_event_id) {
-                Some(seq) => seq,
-                None => self.append_one(event),
+            let seq = match stored.get(&client_event_id) {
+                Some(seq) => *seq,
+                None => {
+                    let seq = self.append_one(event);
+                    stored.insert(client_event_id.clone(), seq);
+                    seq
+                }
             };
             appended.push(AppendedRunEvent { client_event_id, seq });
         }
@@ -137,9 +146,7 @@ impl RunDecision<'_> {
             }
         }
         let attempt = self.run.row.lease.attempt.clone();
-        let seq = self.push_event(kind, (command_id, attempt), payload, Some(client_event_id.clone()));
-        self.runs.stored.insert((self.run.row.id.clone(), client_event_id), seq);
-        seq
+        self.push_event(kind, (command_id, attempt), payload, Some(client_event_id))
     }
 
     /// When the time of a command ends, which began when a runner took it.
