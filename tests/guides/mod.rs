@@ -77,6 +77,11 @@ fn tasks() {
 }
 
 #[test]
+fn runs() {
+    run("docs/runs.md");
+}
+
+#[test]
 fn run_manager() {
     run("docs/run-manager.md");
 }

@@ -27,7 +27,7 @@ static BEGINNINGS: LazyLock<Regex> =
 
 /// The text without secrets.
 pub(crate) fn redact_text(text: &str) -> Cow<'_, str> {
-    // Most names of members are one word, and no secret is only letters.
+    // Most names of members are one word, and a secret has more than a word.
     if text.len() <= LONGEST_WORD && text.bytes().all(|b| b.is_ascii_alphabetic()) {
         return Cow::Borrowed(text);
     }

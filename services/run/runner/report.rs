@@ -3,21 +3,7 @@
 use crate::error::Error;
 use crate::model::call::RunnerReport;
 use crate::shown::redacted_text;
-
-/// The kinds of failures with which a command or a run may end.
-pub(super) const TERMINAL_KINDS: [&str; 11] = [
-    "schema-invalid",
-    "tenant-policy-denied",
-    "secret-unavailable",
-    "backend-failed",
-    "backend-timeout",
-    "provider-auth-failed",
-    "provider-unavailable",
-    "infra-failed",
-    "cancelled",
-    "session-store-evicted",
-    "thread-resume-failed",
-];
+use proto_schemas::requests::runner::TERMINAL_FAILURE_KINDS;
 
 /// What a runner reports, with its words redacted: they go into the log.
 pub(crate) fn report(
@@ -26,9 +12,9 @@ pub(crate) fn report(
     message: Option<String>,
 ) -> Result<RunnerReport, Error> {
     if let Some(kind) = &kind
-        && !TERMINAL_KINDS.contains(&kind.as_str())
+        && !TERMINAL_FAILURE_KINDS.contains(&kind.as_str())
     {
-        let known = TERMINAL_KINDS.join(", ");
+        let known = TERMINAL_FAILURE_KINDS.join(", ");
         return Err(Error::Invalid(format!("failureKind must be one of {known}")));
     }
     if let Some(message) = &message

@@ -100,11 +100,11 @@ impl Redactor {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use serde_json::json;
 
-    fn redactor(values: &[&str]) -> Redactor {
+    pub(in crate::secrets) fn redactor(values: &[&str]) -> Redactor {
         let mut secrets = RunnerSecrets::default();
         values.iter().for_each(|value| secrets.add(*value));
         Redactor::new(&secrets, []).unwrap()

@@ -40,13 +40,7 @@ impl RedactedStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secrets::RunnerSecrets;
-
-    fn redactor(values: &[&str]) -> Redactor {
-        let mut secrets = RunnerSecrets::default();
-        values.iter().for_each(|value| secrets.add(*value));
-        Redactor::new(&secrets, []).unwrap()
-    }
+    use crate::secrets::redactor::tests::redactor;
 
     fn streamed(redactor: &Redactor, parts: &[&str]) -> Vec<String> {
         let mut stream = RedactedStream::default();

@@ -1,22 +1,7 @@
 //! How the end of a turn is reported: what the back end says of it, and why it was told to end.
 
 use crate::back_end::{TurnEnd, TurnStatus};
-use proto_schemas::requests::runner::ReportedStatus;
-
-/// The kinds of failure with which a command may end, as the manager knows them.
-const KNOWN_KINDS: [&str; 11] = [
-    "schema-invalid",
-    "tenant-policy-denied",
-    "secret-unavailable",
-    "backend-failed",
-    "backend-timeout",
-    "provider-auth-failed",
-    "provider-unavailable",
-    "infra-failed",
-    "cancelled",
-    "session-store-evicted",
-    "thread-resume-failed",
-];
+use proto_schemas::requests::runner::{ReportedStatus, TERMINAL_FAILURE_KINDS};
 
 /// The longest message that the manager takes, in characters.
 const LONGEST_MESSAGE: usize = 4000;
@@ -77,7 +62,7 @@ pub(super) fn report_of(reason: Option<EndReason>, end: TurnEnd) -> TurnReport {
             TurnReport::failed("cancelled", "the turn was interrupted")
         }
         (None, TurnStatus::Failed) => {
-            let kind = end.failure_kind.as_deref().filter(|kind| KNOWN_KINDS.contains(kind));
+            let kind = end.failure_kind.as_deref().filter(|kind| TERMINAL_FAILURE_KINDS.contains(kind));
             TurnReport::failed(kind.unwrap_or("backend-failed"), message("the back end has failed"))
         }
     }

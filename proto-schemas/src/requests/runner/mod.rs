@@ -213,6 +213,21 @@ impl Request for Acknowledge {
     type Result = GotCommand;
 }
 
+/// The kinds of failures with which a command or a run may end.
+pub const TERMINAL_FAILURE_KINDS: [&str; 11] = [
+    "schema-invalid",
+    "tenant-policy-denied",
+    "secret-unavailable",
+    "backend-failed",
+    "backend-timeout",
+    "provider-auth-failed",
+    "provider-unavailable",
+    "infra-failed",
+    "cancelled",
+    "session-store-evicted",
+    "thread-resume-failed",
+];
+
 /// What a runner says of a command or a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

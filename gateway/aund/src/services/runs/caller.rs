@@ -85,6 +85,11 @@ impl RunCaller {
         read(self.call(request).await?)
     }
 
+    /// Where the root certificate of the server is, if this is its machine.
+    pub fn root(&self) -> PathBuf {
+        self.data.join("pki/root.crt")
+    }
+
     /// A client that gets events, in a slot of its own: it replaces no other one of this agent. The operator has none.
     pub async fn client(&self) -> anyhow::Result<Option<Client>> {
         let Some(CallingLocalAgent { home, agent }) = &self.agent else { return Ok(None) };

@@ -5,9 +5,12 @@ mod caller;
 mod cancel;
 mod event_text;
 mod list;
+mod live_run;
 mod profiles;
 mod result;
 mod show_run;
+mod start;
+mod steer;
 mod text;
 mod token;
 mod watch;
@@ -26,6 +29,10 @@ pub(crate) struct RunsCommand {
 enum RunsSubcommand {
     /// Create an API token for a tenant or an administrator and print it; list or revoke tokens
     Token(token::TokenCommand),
+    /// Start a run with one turn, print what happens and answer its questions; exits with code 3 unless the turn is completed
+    Start(start::StartRunCommand),
+    /// Give guidance to the turn that a run is working on
+    Steer(steer::SteerRunCommand),
     /// List open runs, newest first
     List(list::ListRunsCommand),
     /// Show a run: its commands, its lease, what it waits for, open questions and runner jobs
@@ -46,6 +53,8 @@ impl RunsCommand {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         match self.command {
             RunsSubcommand::Token(command) => command.run().await,
+            RunsSubcommand::Start(command) => command.run().await,
+            RunsSubcommand::Steer(command) => command.run().await,
             RunsSubcommand::List(command) => command.run().await,
             RunsSubcommand::Show(command) => command.run().await,
             RunsSubcommand::Watch(command) => command.run().await,

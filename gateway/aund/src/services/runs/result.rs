@@ -21,7 +21,7 @@ pub(super) struct RunResultCommand {
 /// Marks a command without a result. The sentence is about its status.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct NotCompleted(String);
+pub(crate) struct NotCompleted(pub(super) String);
 
 impl RunResultCommand {
     pub async fn run(self) -> anyhow::Result<()> {
@@ -71,7 +71,7 @@ fn notes(result: &RunResult) -> Vec<String> {
     notes
 }
 
-fn not_completed(result: &RunResult) -> String {
+pub(super) fn not_completed(result: &RunResult) -> String {
     let what = named(result);
     let why = failure(result.failure_kind.as_deref(), result.failure_message.as_deref());
     match result.terminal_status {
