@@ -1,8 +1,10 @@
 //! `aund runner` as a process of its own, with the real server and the example back end: turns, guidance, interrupts, questions, cancels, and
-//! the death of everybody who takes part.
+//! the death of everybody who takes part. And with the real Codex.
 
+mod codex;
 mod deaths;
 mod ends;
+mod model;
 mod process;
 mod table;
 mod turns;

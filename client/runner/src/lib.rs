@@ -3,7 +3,8 @@
 //!
 //! - [`work`] is a runner from its registration to its end. It speaks only the private routes of the manager, on any machine from which the
 //!   manager can be reached, and outlives it: what happens meanwhile is kept within bounds and told later.
-//! - [`BackEnd`] is what does the work; [`ProcessJsonl`] is the one for programs that read and write lines of JSON.
+//! - [`BackEnd`] is what does the work; [`ProcessJsonl`] is the one for programs that read and write lines of JSON, [`CodexStdio`] the
+//!   one for `codex app-server`.
 //! - [`RunnerSecrets`] are the values that the back end gets and that nobody is told.
 //! - [`example`] is a program of the kind `process-jsonl`, without a model and the same every time.
 //!
@@ -20,8 +21,9 @@ mod test_commands;
 mod work;
 
 pub use back_end::{
-    ApprovalAnswer, BackEnd, BackEndError, BackEndEvent, BackEndProgram, BackEndQuestion, PastTurn,
-    ProcessJsonl, ToolProgress, ToolStatus, TurnEnd, TurnImage, TurnRequest, TurnStatus, WrittenStream,
+    ApprovalAnswer, BackEnd, BackEndError, BackEndEvent, BackEndProgram, BackEndQuestion, CodexFiles,
+    CodexStdio, PastTurn, ProcessJsonl, ToolProgress, ToolStatus, TurnEnd, TurnImage, TurnRequest,
+    TurnStatus, WrittenStream,
 };
 pub use manager::{ManagerUrl, RunnerToken, TokenRefused};
 pub use secrets::RunnerSecrets;

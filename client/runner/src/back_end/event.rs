@@ -32,6 +32,26 @@ pub enum BackEndEvent {
     Status {
         phase: String,
     },
+    /// The back end has begun the turn, and knows it by this id.
+    TurnBegun {
+        thread_id: String,
+        turn_id: String,
+    },
+    /// A thought of the back end, whole.
+    Reasoning {
+        item_id: String,
+        text: String,
+    },
+    /// What it intends to do, in its own words; every time as a whole.
+    Plan(Value),
+    /// What the turn has changed in files so far.
+    Diff {
+        text: String,
+    },
+    /// It asked for something that no runner knows, and was refused.
+    Refused {
+        method: String,
+    },
     /// It waits for an answer.
     Asked(BackEndQuestion),
     /// Something is wrong. The turn may go on.

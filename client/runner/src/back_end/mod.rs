@@ -1,13 +1,17 @@
 //! What does the work: an agent that takes turns and says what it does.
 
+mod codex;
 mod event;
 pub(crate) mod process_jsonl;
+mod program;
 pub(crate) mod turn;
 
+pub use codex::{CodexFiles, CodexStdio};
 pub use event::{
     BackEndEvent, BackEndQuestion, ToolProgress, ToolStatus, TurnEnd, TurnStatus, WrittenStream,
 };
-pub use process_jsonl::{BackEndProgram, ProcessJsonl};
+pub use process_jsonl::ProcessJsonl;
+pub use program::BackEndProgram;
 pub use turn::{ApprovalAnswer, TurnImage, TurnRequest};
 
 use proto_schemas::requests::run::ApprovalMode;

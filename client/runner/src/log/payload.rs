@@ -11,6 +11,9 @@ use tokio::time::Instant;
 
 /// What arguments and output of a tool may have; the rest is cut off.
 const LONGEST_VALUE: usize = 64 << 10;
+/// A larger payload has its long texts cut. The manager keeps less of a text, and takes no call of over 4 MiB.
+const LARGEST_PAYLOAD: usize = 512 << 10;
+const LONGEST_TEXT: usize = 128 << 10;
 
 /// Makes payloads, one event after the other.
 pub(crate) struct EventPayloads {
@@ -78,6 +81,18 @@ impl EventPayloads {
                 (RunEventType::BackendStatus, json!({ "phase": "thread-started", "threadId": thread_id }))
             }
             BackEndEvent::Status { phase } => (RunEventType::BackendStatus, json!({ "phase": phase })),
+            BackEndEvent::TurnBegun { thread_id, turn_id } => (
+                RunEventType::BackendStatus,
+                json!({ "phase": "turn-started", "threadId": thread_id, "turnId": turn_id }),
+            ),
+            BackEndEvent::Refused { method } => {
+                (RunEventType::BackendStatus, json!({ "phase": "request-refused", "method": method }))
+            }
+            BackEndEvent::Reasoning { item_id, text } => {
+                (RunEventType::Reasoning, json!({ "itemId": item_id, "text": text }))
+            }
+            BackEndEvent::Plan(plan) => (RunEventType::Plan, json!({ "plan": limited(plan) })),
+            BackEndEvent::Diff { text } => (RunEventType::Diff, json!({ "text": text })),
             BackEndEvent::Asked(question) => (RunEventType::ApprovalRequest, approval_request(question)),
             BackEndEvent::Error { failure_kind, message } => {
                 (RunEventType::Error, json!({ "failureKind": failure_kind, "message": message }))
@@ -171,11 +186,17 @@ impl EventPayloads {
 
     fn event(&mut self, kind: RunEventType, payload: &Value) -> NewRunEvent {
         self.events += 1;
+        let mut json = to_raw_value(payload).expect("a JSON value can be written");
+        if json.get().len() > LARGEST_PAYLOAD {
+            let mut shortened = payload.clone();
+            shorten(&mut shortened);
+            json = to_raw_value(&shortened).expect("a JSON value can be written");
+        }
         NewRunEvent {
             client_event_id: format!("{}-{}", self.runner_id, self.events),
             kind,
             command_id: self.command.clone(),
-            payload: to_raw_value(payload).expect("a JSON value can be written"),
+            payload: json,
             occurred_at: None,
         }
     }
@@ -185,6 +206,10 @@ fn tool_call(tool: ToolProgress) -> Value {
     let ToolProgress { call_id, name, status, args, output, exit_code } = tool;
     let mut payload = json!({ "callId": call_id, "toolName": name, "status": status });
     if let Some(args) = args {
+        // What results show of a tool that runs a command.
+        if let Some(command) = args.get("command").filter(|command| command.is_string()) {
+            payload["command"] = command.clone();
+        }
         payload["args"] = limited(args);
     }
     if let Some(output) = output {
@@ -194,6 +219,16 @@ fn tool_call(tool: ToolProgress) -> Value {
         payload["exitCode"] = exit_code.into();
     }
     payload
+}
+
+/// Cuts the long texts of a payload that was redacted.
+fn shorten(payload: &mut Value) {
+    match payload {
+        Value::String(text) => text.truncate(text.floor_char_boundary(LONGEST_TEXT)),
+        Value::Array(items) => items.iter_mut().for_each(shorten),
+        Value::Object(members) => members.values_mut().for_each(shorten),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// The manager takes 256 KiB in one event: a large document becomes the beginning of its text.
@@ -342,6 +377,20 @@ mod tests {
         let told = shown(&events).iter().map(Value::to_string).collect::<String>();
         assert!(!told.contains(secret) && !told.contains("YS1zZWNyZXQtd29yZA"), "{told}");
         assert!(told.matches("[redacted]").count() >= 14, "{told}");
+    }
+
+    #[test]
+    fn a_text_that_no_call_takes_is_cut_after_it_was_redacted() {
+        let mut payloads = payloads("a-secret-word");
+        let text = format!("{}a-secret-word{}", "x".repeat(LONGEST_TEXT - 8), "ä".repeat(LARGEST_PAYLOAD));
+        for event in [
+            BackEndEvent::Diff { text: text.clone() },
+            BackEndEvent::Message { item_id: "m".to_owned(), text },
+        ] {
+            let events = shown(&payloads.of(event, Instant::now()));
+            let said = events[0]["text"].as_str().unwrap();
+            assert!(said.len() <= LONGEST_TEXT && said.ends_with("x[redacte"), "{}", said.len());
+        }
     }
 
     #[test]

@@ -2,10 +2,13 @@
 
 use crate::output;
 use anyhow::{Context as _, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
+use proto_schemas::requests::runner::ClaimedRun;
 use runner::{
-    BackEndProgram, ManagerUrl, ProcessJsonl, RunnerOutcome, RunnerSecrets, RunnerSettings, RunnerToken, work,
+    BackEndProgram, CodexFiles, CodexStdio, ManagerUrl, ProcessJsonl, RunnerOutcome, RunnerSecrets,
+    RunnerSettings, RunnerToken, work,
 };
+use serde_json::Value;
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -25,6 +28,8 @@ const PASSED: [&str; 10] =
     ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"];
 /// No token and no credential is larger.
 const MOST_SECRET: u64 = 64 << 10;
+/// No configuration of a back end is larger.
+const MOST_CONFIG: u64 = 1 << 20;
 /// How long whoever starts a runner may take to give it its token.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -45,6 +50,9 @@ pub(super) struct RunnerCommand {
     /// The provider profile of the run
     #[arg(long, value_name = "NAME", default_value = EXAMPLE)]
     profile: String,
+    /// What the program of the back end speaks
+    #[arg(long, value_name = "KIND", default_value = "process-jsonl")]
+    backend: BackEndKind,
     /// The folder in which the back end works
     #[arg(long, value_name = "DIR")]
     workspace: PathBuf,
@@ -57,6 +65,12 @@ pub(super) struct RunnerCommand {
     /// The root certificate of the manager [default: the authorities of the public web]
     #[arg(long, value_name = "FILE")]
     root: Option<PathBuf>,
+    /// codex-stdio: the folder in which Codex keeps its threads, the same for every runner of a session
+    #[arg(long, value_name = "DIR", required_if_eq("backend", "codex-stdio"))]
+    storage: Option<PathBuf>,
+    /// codex-stdio: give Codex this file as its config.toml
+    #[arg(long, value_name = "FILE")]
+    config_file: Option<PathBuf>,
     /// Read the credential of the profile from this file
     #[arg(long, value_name = "FILE")]
     credential_file: Option<PathBuf>,
@@ -72,14 +86,24 @@ pub(super) struct RunnerCommand {
     /// How long the runner stays without work
     #[arg(long, value_name = "MS", default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(1_000..=3_600_000))]
     idle_timeout_ms: u64,
-    /// The program of the back end with its arguments [default for the profile example: aund example-backend]
+    /// The program of the back end with its arguments [default for codex-stdio: codex app-server; for the profile example: aund
+    /// example-backend]
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
 }
 
+/// What the program of a back end speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum BackEndKind {
+    ProcessJsonl,
+    CodexStdio,
+}
+
 impl RunnerCommand {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let secrets = self.secrets()?;
+        let mut secrets = self.secrets()?;
+        let files = self.codex_files()?;
+        files.iter().flat_map(CodexFiles::secrets).for_each(|secret| secrets.add(secret));
         let program = self.back_end(&secrets)?;
         let settings = RunnerSettings {
             manager: self.manager.clone(),
@@ -95,17 +119,19 @@ impl RunnerCommand {
         let stop = CancellationToken::new();
         let mut signals = JoinSet::new();
         signals.spawn(cancelled_by_signal(stop.clone())?);
-        let outcome = work(
-            settings,
-            &secrets,
-            |claimed| {
-                let state = claimed.session_state.as_ref();
-                let state = state.and_then(|state| serde_json::from_str(state.get()).ok());
-                ProcessJsonl::new(program, state.as_ref())
-            },
-            stop,
-        )
-        .await?;
+        let outcome = match files {
+            None => {
+                let make = |claimed: &ClaimedRun| ProcessJsonl::new(program, session_state(claimed).as_ref());
+                work(settings, &secrets, make, stop).await?
+            }
+            Some(files) => {
+                let make = |claimed: &ClaimedRun| {
+                    let policy = &claimed.run.execution_policy;
+                    CodexStdio::new(program, files, policy, session_state(claimed).as_ref())
+                };
+                work(settings, &secrets, make, stop).await?
+            }
+        };
         match outcome {
             RunnerOutcome::Released => output::note("nothing is left to do"),
             RunnerOutcome::RunEnded => output::note("the run has ended"),
@@ -142,11 +168,28 @@ impl RunnerCommand {
         Ok(secrets)
     }
 
+    /// What Codex gets, if the back end is Codex. A credential that it gets in a variable is in no file.
+    fn codex_files(&self) -> anyhow::Result<Option<CodexFiles>> {
+        let Some(storage) = self.storage.as_ref().filter(|_| self.backend == BackEndKind::CodexStdio) else {
+            return Ok(None);
+        };
+        let credential = self.credential_file.as_ref().filter(|_| self.credential_env.is_none());
+        Ok(Some(CodexFiles {
+            storage: std::path::absolute(storage)
+                .with_context(|| format!("{} is not a folder", storage.display()))?,
+            credential: credential.map(|file| secret_of(file)).transpose()?,
+            config: self.config_file.as_ref().map(|file| text_of(file, MOST_CONFIG)).transpose()?,
+        }))
+    }
+
     fn back_end(&self, secrets: &RunnerSecrets) -> anyhow::Result<BackEndProgram> {
         let workspace = fs::canonicalize(&self.workspace)
             .with_context(|| format!("{} is not a workspace", self.workspace.display()))?;
         let (program, arguments) = match (self.program.split_first(), self.profile.as_str()) {
             (Some((program, arguments)), _) => (PathBuf::from(program), arguments.to_vec()),
+            (None, _) if self.backend == BackEndKind::CodexStdio => {
+                (PathBuf::from("codex"), vec!["app-server".to_owned()])
+            }
             (None, EXAMPLE) => (env::current_exe()?, vec!["example-backend".to_owned()]),
             (None, profile) => bail!("the profile {profile} needs a program: write it at the end, after --"),
         };
@@ -169,9 +212,18 @@ fn cancelled_by_signal(stop: CancellationToken) -> io::Result<impl Future<Output
     })
 }
 
+/// What an earlier runner of the session said of its back end.
+fn session_state(claimed: &ClaimedRun) -> Option<Value> {
+    serde_json::from_str(claimed.session_state.as_ref()?.get()).ok()
+}
+
 fn secret_of(file: &Path) -> anyhow::Result<String> {
+    text_of(file, MOST_SECRET)
+}
+
+fn text_of(file: &Path, most: u64) -> anyhow::Result<String> {
     let mut text = String::new();
-    let read = File::open(file).and_then(|open| open.take(MOST_SECRET).read_to_string(&mut text));
+    let read = File::open(file).and_then(|open| open.take(most).read_to_string(&mut text));
     read.with_context(|| format!("{} cannot be read", file.display()))?;
     Ok(text)
 }

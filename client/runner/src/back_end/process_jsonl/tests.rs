@@ -3,6 +3,7 @@
 use super::*;
 use crate::back_end::TurnStatus;
 use std::path::Path;
+use std::time::Duration;
 use tokio::time::timeout;
 
 const WITHIN: Duration = Duration::from_secs(20);

@@ -144,6 +144,11 @@ impl WorkState {
             | BackEndEvent::Stage { .. }
             | BackEndEvent::Thread { .. }
             | BackEndEvent::Status { .. }
+            | BackEndEvent::TurnBegun { .. }
+            | BackEndEvent::Reasoning { .. }
+            | BackEndEvent::Plan(_)
+            | BackEndEvent::Diff { .. }
+            | BackEndEvent::Refused { .. }
             | BackEndEvent::Error { .. } => {}
         }
     }

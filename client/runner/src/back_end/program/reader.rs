@@ -3,8 +3,6 @@
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// The longest line of a program, without its line feed.
-pub const LONGEST_LINE: usize = 1 << 20;
 /// How much is read at once.
 const CHUNK: usize = 32 << 10;
 
@@ -12,7 +10,7 @@ const CHUNK: usize = 32 << 10;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum JsonlRecord {
     Whole(Vec<u8>),
-    /// More than [`LONGEST_LINE`] bytes. What follows is not read.
+    /// More bytes than a line may have. What follows is not read.
     TooLong,
     /// The last bytes of the program, without a line feed.
     CutOff,
@@ -22,6 +20,8 @@ pub(super) enum JsonlRecord {
 /// Reads lines. A future of it may be dropped: what was read stays here.
 pub(super) struct JsonlReader<R> {
     from: R,
+    /// What a line may have, without its line feed.
+    longest: usize,
     unread: Vec<u8>,
     /// So much of `unread` has no line feed.
     searched: usize,
@@ -29,8 +29,8 @@ pub(super) struct JsonlReader<R> {
 }
 
 impl<R: AsyncRead + Unpin> JsonlReader<R> {
-    pub fn new(from: R) -> JsonlReader<R> {
-        JsonlReader { from, unread: Vec::new(), searched: 0, is_over: false }
+    pub fn new(from: R, longest: usize) -> JsonlReader<R> {
+        JsonlReader { from, longest, unread: Vec::new(), searched: 0, is_over: false }
     }
 
     pub async fn next(&mut self) -> io::Result<JsonlRecord> {
@@ -44,14 +44,14 @@ impl<R: AsyncRead + Unpin> JsonlReader<R> {
                 let mut record = std::mem::replace(&mut self.unread, rest);
                 record.truncate(end);
                 self.searched = 0;
-                return Ok(if record.len() > LONGEST_LINE {
+                return Ok(if record.len() > self.longest {
                     self.too_long()
                 } else {
                     JsonlRecord::Whole(record)
                 });
             }
             self.searched = self.unread.len();
-            if self.unread.len() > LONGEST_LINE {
+            if self.unread.len() > self.longest {
                 return Ok(self.too_long());
             }
             self.unread.reserve(CHUNK);
@@ -111,8 +111,10 @@ impl<R: AsyncRead + Unpin> TextReader<R> {
 mod tests {
     use super::*;
 
+    const LONGEST: usize = 1 << 20;
+
     async fn records(bytes: &[u8]) -> Vec<JsonlRecord> {
-        let mut reader = JsonlReader::new(bytes);
+        let mut reader = JsonlReader::new(bytes, LONGEST);
         let mut records = Vec::new();
         loop {
             match reader.next().await.unwrap() {
@@ -131,7 +133,7 @@ mod tests {
         assert_eq!(records(b"").await, []);
         assert_eq!(records(b"a\n\nb\n").await, [whole("a"), whole(""), whole("b")]);
         assert_eq!(records(b"a\nb").await, [whole("a"), JsonlRecord::CutOff]);
-        let long = "x".repeat(LONGEST_LINE);
+        let long = "x".repeat(LONGEST);
         assert_eq!(
             records(format!("{long}\n{long}x\na\n").as_bytes()).await,
             [whole(&long), JsonlRecord::TooLong]
@@ -140,7 +142,7 @@ mod tests {
 
     #[tokio::test]
     async fn of_a_line_without_end_no_more_is_held_than_a_line_may_have() {
-        let mut reader = JsonlReader::new(tokio::io::repeat(b'x'));
+        let mut reader = JsonlReader::new(tokio::io::repeat(b'x'), LONGEST);
         assert_eq!(reader.next().await.unwrap(), JsonlRecord::TooLong);
         assert_eq!(reader.next().await.unwrap(), JsonlRecord::End);
         assert_eq!(reader.unread.capacity(), 0);
@@ -153,7 +155,7 @@ mod tests {
             tokio::io::AsyncWriteExt::write_all(&mut writer, b"{\"a\":1}\n{\"b\":2}\n").await.unwrap();
             drop(writer);
         };
-        let mut reader = JsonlReader::new(reader);
+        let mut reader = JsonlReader::new(reader, LONGEST);
         let reading = async {
             let mut found = Vec::new();
             while let JsonlRecord::Whole(record) = reader.next().await.unwrap() {

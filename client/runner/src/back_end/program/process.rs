@@ -45,7 +45,7 @@ pub(super) struct ProgramProcess {
 }
 
 impl BackEndProgram {
-    pub(super) fn start(&self) -> Result<(ProgramProcess, ProgramPipes), BackEndError> {
+    pub(super) fn start(&self, longest_line: usize) -> Result<(ProgramProcess, ProgramPipes), BackEndError> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).current_dir(&self.workspace);
         command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
@@ -69,7 +69,8 @@ impl BackEndProgram {
             stdin: Some(messages),
             _writer: writer,
         };
-        Ok((process, ProgramPipes { stdout: JsonlReader::new(stdout), stderr: TextReader::new(stderr) }))
+        let stdout = JsonlReader::new(stdout, longest_line);
+        Ok((process, ProgramPipes { stdout, stderr: TextReader::new(stderr) }))
     }
 }
 
