@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_question_takes_its_own_answers_or_the_usual_ones() {
-        let asked = |options: serde_json::Value| -> RunApproval {
+        let asked = |options: Value| -> RunApproval {
             let mut example =
                 find("run.approvals").unwrap().doc()["examples"][0]["result"]["approvals"][0].clone();
             example["options"] = options;
