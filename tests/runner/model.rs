@@ -107,7 +107,7 @@ fn model_request(body: &Value, authorization: String) -> ModelRequest {
         texts: messages().flat_map(texts_of).collect(),
         images: parts.filter(|part| part["type"] == "input_image").count(),
         prompt: messages()
-            .last()
+            .next_back()
             .map(texts_of)
             .and_then(|texts| texts.into_iter().next())
             .unwrap_or_default(),
@@ -136,7 +136,7 @@ async fn respond(stream: &mut TcpStream, request: &ModelRequest) -> std::io::Res
         let words: Vec<String> = (1..=200).map(|number| format!("word{number} ")).collect();
         say(stream, &words, Duration::from_millis(100)).await?;
     } else if prompt == "/key" {
-        say(stream, &[request.authorization.clone()], Duration::ZERO).await?;
+        say(stream, std::slice::from_ref(&request.authorization), Duration::ZERO).await?;
     } else {
         say(stream, &["You said: ".to_owned(), prompt.to_owned()], Duration::ZERO).await?;
     }
