@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 /// What the manager takes in one call.
 const MOST_EVENTS: usize = 200;
-/// After so many bytes no further event is added. The manager takes 4 MiB, and one event has 1 MiB at most.
+/// After so many bytes no further event is added. The manager takes 4 MiB, and one event has 2 MiB at most.
 const BATCH_BYTES: usize = 1 << 20;
 
 /// What waits, with its bytes. What was taken counts until it was told.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// What arguments and output of a tool may have; the rest is cut off.
 const LONGEST_VALUE: usize = 64 << 10;
 /// A larger payload has its long texts cut. The manager keeps less of a text, and takes no call of over 4 MiB.
-const LARGEST_PAYLOAD: usize = 512 << 10;
+const LARGEST_PAYLOAD: usize = 2 << 20;
 const LONGEST_TEXT: usize = 128 << 10;
 
 /// Makes payloads, one event after the other.

@@ -117,7 +117,7 @@ async fn a_codex_that_dies_before_or_in_a_turn_has_failed() {
     for (script, how) in [
         ("exit 3".to_owned(), "exit status: 3"),
         ("read initialize; exit 0".to_owned(), "exit status: 0"),
-        (format!("{BEGUN} kill -9 $$"), "signal: 9"),
+        (format!("{BEGUN} kill -9 $$"), "signal: 9 (SIGKILL)"),
         (
             "printf 'one\\n\\033[31mno such thing\\033[0m\\n\\n' >&2; exit 4".to_owned(),
             "exit status: 4: no such thing",

@@ -158,6 +158,7 @@ impl CodexDialogue {
     /// The process has ended, or was ended: the turn has failed, and the next process begins from the start.
     pub fn ended(&mut self, failure_kind: &str, message: &str) {
         (self.is_initialized, self.is_loaded, self.past) = (false, false, None);
+        self.last_request = 0;
         self.waiting.clear();
         self.lines.clear();
         self.end_turn(TurnEnd::failed(failure_kind, message));
