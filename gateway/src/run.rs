@@ -25,8 +25,9 @@ use anyhow::{Context as _, bail};
 use banner::Banner;
 use drain::RunningServer;
 use housekeeping::housekeeping;
-use kernel::{Accounts, Bus, ConfiguredService, CpuPool, RedisBus, World};
+use kernel::{Accounts, Bus, ConfiguredService, CpuPool, OwnGateway, RedisBus, World};
 use proto_schemas::requests::ca::TrustChanged;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -188,6 +189,10 @@ async fn open_gateway(
         bound.push((ListenAddress { address: listener.local_addr()?, tls: at.tls }, listener));
     }
     let addresses: Vec<ListenAddress> = bound.iter().map(|(at, _)| *at).collect();
+    if let Some(own) = own_gateway(&config, world, &addresses) {
+        // A process has one gateway.
+        let _ = world.own_gateway.set(own);
+    }
     let public_url = config.gateway_url(&addresses);
     let is_enabled = config.federation.enabled;
     // Services in other processes do not know this setting. They are refused with it, and need not wait for a gateway.
@@ -217,6 +222,27 @@ async fn open_gateway(
     gateway.tracker.spawn(housekeeping(gateway.clone()));
     banner.gateway(&gateway, &addresses);
     Ok(gateway)
+}
+
+/// How others on this machine reach a gateway that listens at these addresses.
+fn own_gateway(config: &Config, world: &World, addresses: &[ListenAddress]) -> Option<OwnGateway> {
+    let at = addresses.iter().find(|at| at.tls).or(addresses.first())?;
+    let mut address = at.address;
+    if address.ip().is_unspecified() {
+        address.set_ip(match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    let scheme = if at.tls { "https" } else { "http" };
+    let has_own_certificate = at.tls && config.tls.cert.is_none();
+    let root = world.keys.join("pki/root.crt");
+    let root = std::path::absolute(&root).unwrap_or(root);
+    Some(OwnGateway {
+        url: format!("{scheme}://gateway.{}:{}", config.issuer, address.port()),
+        address,
+        root: has_own_certificate.then_some(root),
+    })
 }
 
 /// Has federation read the list of trusted roots again each time that it changed. That takes a call, which a listener must

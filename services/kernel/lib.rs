@@ -77,4 +77,4 @@ pub use store::{
     Tally, is_disk_full, json_rows,
 };
 pub use trace::{CarriedTrace, Trace, TraceMode, TraceSpan, TracedCall};
-pub use world::{ConfiguredService, ServiceRow, ServiceSettings, World};
+pub use world::{ConfiguredService, OwnGateway, ServiceRow, ServiceSettings, World};

@@ -97,7 +97,7 @@ impl From<PayloadRefused> for Error {
 /// Whether there will be less of it without the caller: commands and runs end, and questions are answered or end with their command. A log
 /// never empties, the runners of a run are not forgotten before the run, and a subscriber or a reader stays until it leaves.
 fn empties_itself(scope: &str) -> bool {
-    ["run.commands", "tenant.runs", "run.approvals"].contains(&scope)
+    ["run.commands", "tenant.runs", "run.approvals", "server.runners"].contains(&scope)
 }
 
 /// An error with the word that AgentRun has for it.

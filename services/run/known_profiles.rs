@@ -2,10 +2,6 @@
 
 use crate::error::Error;
 
-/// A back end that speaks the app-server protocol of Codex.
-pub(crate) const CODEX_STDIO: &str = "codex-stdio";
-/// A process that reads one line of JSON and writes events.
-pub(crate) const PROCESS_JSONL: &str = "process-jsonl";
 /// The one profile without a credential.
 pub(crate) const EXAMPLE: &str = "example";
 /// The profiles that are always listed.
@@ -18,17 +14,6 @@ const LONGEST: usize = 63;
 
 pub(crate) fn is_builtin(profile: &str) -> bool {
     BUILT_IN.contains(&profile)
-}
-
-pub(crate) fn needs_credential(profile: &str) -> bool {
-    profile != EXAMPLE
-}
-
-pub(crate) fn kind_of(profile: &str) -> &'static str {
-    match profile {
-        EXAMPLE => PROCESS_JSONL,
-        _ => CODEX_STDIO,
-    }
 }
 
 /// The name of the secret with the credential of a profile.

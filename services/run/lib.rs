@@ -9,6 +9,7 @@ mod batch;
 mod error;
 mod ids;
 mod known_profiles;
+mod launcher;
 mod model;
 mod profile;
 mod redact;
@@ -34,6 +35,7 @@ use kernel::{
     Account, AgentRemoval, Bus, Caller, Clock, CpuPool, Ids, Methods, Presence, Rpc, Service, ServiceRow,
     Task, World,
 };
+use launcher::LocalLauncher;
 use model::call::{CallAccess, RunAnswer, RunCall, RunOperation};
 use model::run::RunLimits;
 use prometheus_client::metrics::counter::Counter;
@@ -67,9 +69,16 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
     let maintenance = task("maintenance", |service| Box::pin(async move { service.maintain().await }));
     let collection =
         task("collection", |service| Box::pin(async move { service.collect_storage_always().await }));
+    let runners = task("runners", |service| Box::pin(async move { service.stop_runners_always().await }));
     let accounts = service.store.account.task(world);
+    service.adopt_runners().await?;
     let run = crate::service(service.clone());
-    Ok(run.with_task(sweep).with_task(maintenance).with_task(collection).with_task(accounts))
+    Ok(run
+        .with_task(sweep)
+        .with_task(maintenance)
+        .with_task(collection)
+        .with_task(runners)
+        .with_task(accounts))
 }
 
 /// What it answers.
@@ -98,6 +107,7 @@ struct RunService {
     told: runner::ToldFlags,
     secrets: Secrets,
     storage: SessionStorage,
+    launcher: LocalLauncher,
     cpu: Arc<CpuPool>,
     presence: Presence,
     bus: Bus,
@@ -118,6 +128,7 @@ struct RunCounters {
     events: Counter,
     swept: Counter,
     removed: Counter,
+    runners: Counter,
 }
 
 impl RunService {
@@ -135,6 +146,7 @@ impl RunService {
                 "Runs that the server looked at because of a time-out or an expired lease",
             ),
             removed: counted("removed", "Runs that were removed after their retention"),
+            runners: counted("runners_started", "Runners that the server has started"),
         };
         let started_at = world.clock.now_ms();
         let limits = RunLimits {
@@ -150,6 +162,7 @@ impl RunService {
         Ok(Arc::new(RunService {
             secrets: Secrets::open(settings.secrets, &world.data, &world.ids),
             storage: SessionStorage::new(&world.data),
+            launcher: LocalLauncher::open(world, settings).await?,
             settings: settings.clone(),
             store,
             batch,

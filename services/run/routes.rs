@@ -1,9 +1,8 @@
 //! The health of this service, open to everybody, and what is answered over HTTP without a method.
 
 use crate::RunService;
-use crate::known_profiles::{BUILT_IN, needs_credential, secret_name};
+use crate::known_profiles::{BUILT_IN, secret_name};
 use crate::runs::watch_events;
-use crate::settings::Settings;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -116,7 +115,7 @@ impl RunService {
     async fn health(&self) -> HealthReport {
         let reachable = self.store.db().answers().await.is_ok();
         let secrets = self.secrets.list().await;
-        let launcher = launcher(&self.settings);
+        let launcher = LauncherHealth { kind: self.launcher.kind(), ready: self.launcher.is_ready() };
         let message = match (reachable, &secrets, launcher.ready) {
             (false, _, _) => Some("the store does not answer"),
             (true, Err(_), _) => Some("the store of credentials cannot be read"),
@@ -124,7 +123,7 @@ impl RunService {
             (true, Ok(_), true) => None,
         };
         let configured: BTreeSet<String> = secrets.unwrap_or_default().into_iter().collect();
-        let with_secret = BUILT_IN.iter().filter(|profile| needs_credential(profile));
+        let with_secret = BUILT_IN.iter().filter(|profile| self.settings.needs_credential(profile));
         let refs = with_secret.map(|profile| SecretHealth {
             name: secret_name(profile),
             present: configured.contains(*profile),
@@ -158,10 +157,4 @@ impl RunService {
 fn migration_id() -> String {
     let last = crate::store::MIGRATIONS.iter().last();
     last.map(|last| format!("{:04}_{}", last.version, last.description.replace(' ', "_"))).unwrap_or_default()
-}
-
-/// Where the caller starts runners, there is nothing that could fail here.
-fn launcher(settings: &Settings) -> LauncherHealth {
-    let kind = settings.launcher;
-    LauncherHealth { kind, ready: kind == LauncherKind::External }
 }

@@ -1,9 +1,10 @@
 //! The table `[run]` of `aund.toml`.
 
+use crate::known_profiles::{BUILT_IN, EXAMPLE, is_slug};
 use kernel::ServiceSettings;
-use proto_schemas::requests::run::{LauncherKind, NetworkAccess, Sandbox};
+use proto_schemas::requests::run::{LauncherKind, NetworkAccess, RunnerIsolation, Sandbox};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -13,10 +14,19 @@ pub struct Settings {
     pub tenants: BTreeMap<String, TenantSettings>,
     /// The folders that runs may work in, by name.
     pub workspaces: BTreeMap<String, WorkspaceSettings>,
-    /// How runners are started where a request does not say it. `external`: the caller starts them.
-    pub launcher: LauncherKind,
-    /// The base URL of this server for runners. Default: the gateway's own URL.
+    /// How runners are started where a request does not say it. `local`: as processes on this machine. `external`: the caller starts them.
+    /// Default: `local`, if it is known where the gateway is.
+    pub launcher: Option<LauncherKind>,
+    /// The base URL of this server for runners. Default: that of the gateway, if it runs in the same process.
     pub manager_url: Option<String>,
+    /// The root certificate that the server at `manager_url` is verified with. Default: the authorities of the public web.
+    pub manager_root: Option<PathBuf>,
+    /// The maximum number of runners that the server starts. 0: eight per processor core.
+    pub local_runners: usize,
+    /// What runners may use that the server starts.
+    pub runner: LocalRunnerSettings,
+    /// Which program works on the runs of a profile, by the name of the profile.
+    pub profiles: BTreeMap<String, ProfileSettings>,
     /// Where credentials of provider profiles are stored.
     pub secrets: SecretStoreKind,
     /// The maximum number of active runs per tenant: those with a lease or with a command that has not ended.
@@ -59,6 +69,74 @@ pub struct WorkspaceSettings {
     pub tenants: Vec<String>,
 }
 
+/// What a runner that the server starts may use, with everything that it starts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LocalRunnerSettings {
+    /// How its back end is kept from other processes and files. Default: `bwrap`, if it works on this machine.
+    pub isolation: Option<RunnerIsolation>,
+    /// Files that one of its processes may have open.
+    pub open_files: u64,
+    /// Bytes that a file may have that it writes.
+    pub file_bytes: u64,
+    /// Bytes of memory that one of its processes may have. 0: no limit.
+    pub memory_bytes: u64,
+}
+
+/// What works on the runs of a profile.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProfileSettings {
+    /// What the program speaks: `codex-stdio` or `process-jsonl`. Default: `codex-stdio`.
+    pub kind: Option<BackEndKind>,
+    /// The program and its arguments. Default for `codex-stdio`: `codex app-server`.
+    pub program: Vec<String>,
+    /// The variable in which the program gets the API key.
+    pub credential_env: Option<String>,
+}
+
+/// What the program of a back end speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackEndKind {
+    CodexStdio,
+    ProcessJsonl,
+}
+
+impl BackEndKind {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            BackEndKind::CodexStdio => "codex-stdio",
+            BackEndKind::ProcessJsonl => "process-jsonl",
+        }
+    }
+}
+
+impl Settings {
+    /// What the back end of a profile speaks.
+    pub(crate) fn kind_of(&self, profile: &str) -> BackEndKind {
+        match self.profiles.get(profile).and_then(|known| known.kind) {
+            Some(kind) => kind,
+            None if profile == EXAMPLE => BackEndKind::ProcessJsonl,
+            None => BackEndKind::CodexStdio,
+        }
+    }
+
+    /// Whether a profile cannot be used without a credential. A program of the operator needs one where a variable for it is named.
+    pub(crate) fn needs_credential(&self, profile: &str) -> bool {
+        let variable = || self.profiles.get(profile).and_then(|known| known.credential_env.as_ref());
+        match self.kind_of(profile) {
+            BackEndKind::CodexStdio => true,
+            BackEndKind::ProcessJsonl => profile != EXAMPLE && variable().is_some(),
+        }
+    }
+
+    /// The profiles that are listed although nothing is stored for them.
+    pub(crate) fn known_profiles(&self) -> BTreeSet<&str> {
+        BUILT_IN.into_iter().chain(self.profiles.keys().map(String::as_str)).collect()
+    }
+}
+
 /// Where credentials are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -85,14 +163,24 @@ impl Default for TenantSettings {
     }
 }
 
+impl Default for LocalRunnerSettings {
+    fn default() -> LocalRunnerSettings {
+        LocalRunnerSettings { isolation: None, open_files: 4096, file_bytes: 4 << 30, memory_bytes: 0 }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         let tenant = |name: &str| (name.to_owned(), TenantSettings::default());
         Settings {
             tenants: BTreeMap::from([tenant("unidesk"), tenant("hwlab")]),
             workspaces: BTreeMap::new(),
-            launcher: LauncherKind::External,
+            launcher: None,
             manager_url: None,
+            manager_root: None,
+            local_runners: 0,
+            runner: LocalRunnerSettings::default(),
+            profiles: BTreeMap::new(),
             secrets: SecretStoreKind::File,
             active_runs: 1000,
             waiting_commands: 100,
@@ -138,12 +226,43 @@ impl ServiceSettings for Settings {
         ] {
             anyhow::ensure!(value > 0, "run.{name}: must be at least 1");
         }
+        for (name, profile) in &self.profiles {
+            anyhow::ensure!(
+                is_slug(name),
+                "run.profiles.{name}: a name has 1 to 63 characters of a-z, 0-9 and '-', and begins with one of a-z"
+            );
+            anyhow::ensure!(
+                name == EXAMPLE
+                    || self.kind_of(name) == BackEndKind::CodexStdio
+                    || !profile.program.is_empty(),
+                "run.profiles.{name}.program: a back end of the kind process-jsonl needs a program"
+            );
+            let variable = profile.credential_env.as_deref();
+            anyhow::ensure!(
+                variable.is_none_or(is_variable),
+                "run.profiles.{name}.credential_env: must be the name of a variable, of A-Z, 0-9 and _"
+            );
+        }
+        let root_alone = self.manager_root.is_some() && self.manager_url.is_none();
+        anyhow::ensure!(!root_alone, "run.manager_root: set run.manager_url, too");
         anyhow::ensure!(
-            self.launcher == LauncherKind::External,
-            "run.launcher: this build has only external"
+            self.runner.open_files >= 64,
+            "run.runner.open_files: must be at least 64, and is {}",
+            self.runner.open_files
+        );
+        anyhow::ensure!(
+            self.launcher != Some(LauncherKind::Kubernetes),
+            "run.launcher: must be local or external"
         );
         Ok(())
     }
+}
+
+fn is_variable(name: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
+    name.starts_with(|first: char| first.is_ascii_uppercase())
+        && name.len() <= 64
+        && name.bytes().all(allowed)
 }
 
 /// Part of keys and of names of folders.

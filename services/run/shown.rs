@@ -9,8 +9,8 @@ use crate::redact::redact_json;
 use crate::store::{CommandRead, PagedEvent, PagedEvents, RunFacts};
 use kernel::{RpcError, iso_ms};
 use proto_schemas::requests::run::{
-    CommandRecord, RunApproval, RunEvent, RunEventPage, RunEventType, RunLease, RunRecord, RunnerJob,
-    RunnerJobPhase, RunnerJobPoll,
+    CommandRecord, LauncherKind, RunApproval, RunEvent, RunEventPage, RunEventType, RunLease, RunRecord,
+    RunnerJob, RunnerJobPhase, RunnerJobPoll,
 };
 use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
@@ -69,6 +69,7 @@ impl RunService {
 
     pub(crate) fn job_shown(&self, job: &JobRow, run: &RunRow) -> RunnerJob {
         let (base, command) = (format!("/api/v1/runs/{}", job.run_id), &job.command_id);
+        let launcher = launcher_word(job.launcher);
         RunnerJob {
             runner_job_id: job.id.clone(),
             run_id: job.run_id.clone(),
@@ -76,10 +77,11 @@ impl RunService {
             attempt_id: job.attempt.clone(),
             runner_id: job.runner.clone(),
             launcher: job.launcher,
-            job_name: format!("external-{}", job.attempt),
-            namespace: "external".to_owned(),
+            job_name: format!("{launcher}-{}", job.attempt),
+            namespace: launcher.to_owned(),
             pod_name: None,
-            pid: None,
+            pid: job.process.map(|process| process.pid),
+            isolation: job.isolation,
             log_ref: job.log_ref.clone(),
             phase: self.phase_of(job, run),
             idle_timeout_ms: job.idle_timeout_ms,
@@ -107,6 +109,14 @@ impl RunService {
             (None, Some(_)) if active => RunnerJobPhase::Running,
             (None, Some(_)) => RunnerJobPhase::Unknown,
         }
+    }
+}
+
+fn launcher_word(launcher: LauncherKind) -> &'static str {
+    match launcher {
+        LauncherKind::Local => "local",
+        LauncherKind::External => "external",
+        LauncherKind::Kubernetes => "kubernetes",
     }
 }
 

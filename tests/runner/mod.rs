@@ -4,6 +4,7 @@
 mod codex;
 mod deaths;
 mod ends;
+mod local;
 mod model;
 mod process;
 mod table;

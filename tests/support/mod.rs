@@ -98,11 +98,16 @@ impl TestServer {
 
     /// A server that listens on the same ports after each start, for those that find it by itself again.
     pub fn on_ports_that_stay(settings: &str) -> TestServer {
+        TestServer::on_known_ports(|_| settings.to_owned())
+    }
+
+    /// The same with settings that name the port without TLS.
+    pub fn on_known_ports(settings: impl FnOnce(u16) -> String) -> TestServer {
         // Both are free at the same time, so they are two.
         let free = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free"));
         let ports = free.map(|listener| listener.local_addr().expect("it listens").port());
         let listen = ports.map(|port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port));
-        let mut server = TestServer::prepared_as(ISSUER, listen, store_url(), settings);
+        let mut server = TestServer::prepared_as(ISSUER, listen, store_url(), &settings(ports[1]));
         server.start_again();
         server
     }

@@ -15,6 +15,7 @@ mod back_end;
 pub mod example;
 mod log;
 mod manager;
+mod own_process;
 mod secrets;
 #[cfg(test)]
 mod test_commands;
@@ -26,5 +27,6 @@ pub use back_end::{
     TurnStatus, WrittenStream,
 };
 pub use manager::{ManagerUrl, RunnerToken, TokenRefused};
+pub use own_process::{ResourceLimit, begin_process_session};
 pub use secrets::RunnerSecrets;
 pub use work::{RunnerError, RunnerOutcome, RunnerSettings, work};

@@ -8,10 +8,11 @@ use crate::error::Error;
 use crate::events::EventReaders;
 use rustls::pki_types::ServerName;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
@@ -22,6 +23,8 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct GatewayDialer {
     gateway: GatewayUrl,
+    /// What is dialled in place of the host of the URL.
+    at: Option<SocketAddr>,
     /// What the server is called in TLS and HTTP, whatever address is dialled.
     name: String,
     /// How its certificate is verified, and the file of the root; nothing where no TLS is spoken.
@@ -33,20 +36,30 @@ impl GatewayDialer {
     /// A gateway whose certificate this root must have issued.
     pub fn new(gateway: GatewayUrl, root: &TrustedRoot) -> Result<GatewayDialer, Error> {
         let tls = Some((trust::connector(&root.certificate)?, root.file.clone()));
-        Ok(GatewayDialer { name: gateway.host().to_owned(), gateway, tls, observer: None })
+        Ok(GatewayDialer::with_tls(gateway, tls))
     }
 
     /// A gateway whose certificate is not verified: to fetch its root on first use, and where no TLS is spoken.
     pub fn unverified(gateway: GatewayUrl) -> Result<GatewayDialer, Error> {
         let tls =
             if gateway.is_secure() { Some((trust::unverified_connector()?, PathBuf::new())) } else { None };
-        Ok(GatewayDialer { name: gateway.host().to_owned(), gateway, tls, observer: None })
+        Ok(GatewayDialer::with_tls(gateway, tls))
     }
 
     /// A gateway whose certificate an authority of the public web must have issued.
     pub fn of_web_authorities(gateway: GatewayUrl) -> Result<GatewayDialer, Error> {
         let tls = Some((trust::web_connector()?, PathBuf::from("the list of web authorities")));
-        Ok(GatewayDialer { name: gateway.host().to_owned(), gateway, tls, observer: None })
+        Ok(GatewayDialer::with_tls(gateway, tls))
+    }
+
+    fn with_tls(gateway: GatewayUrl, tls: Option<(TlsConnector, PathBuf)>) -> GatewayDialer {
+        GatewayDialer { name: gateway.host().to_owned(), gateway, at: None, tls, observer: None }
+    }
+
+    /// Connects to this address in place of the host and the port of the URL. The name in TLS and HTTP stays that of the URL.
+    pub fn dialled_at(mut self, address: SocketAddr) -> GatewayDialer {
+        self.at = Some(address);
+        self
     }
 
     /// A gateway dialled by its IP address is expected to have the name that its domain gives it.
@@ -92,7 +105,11 @@ impl GatewayDialer {
 
     /// A connection on which HTTP or a WebSocket may begin: TCP, and TLS where the URL says so. The caller limits its time.
     pub async fn dial(&self) -> Result<Box<dyn ByteStream>, Error> {
-        let tcp = self.gateway.connect().await.map_err(|error| self.unreachable(error))?;
+        let connected = match self.at {
+            Some(address) => TcpStream::connect(address).await,
+            None => self.gateway.connect().await,
+        };
+        let tcp = connected.map_err(|error| self.unreachable(error))?;
         tcp.set_nodelay(true).map_err(|error| self.unreachable(error))?;
         let Some((tls, root)) = &self.tls else { return Ok(Box::new(tcp)) };
         let name = ServerName::try_from(self.name.clone())
@@ -102,7 +119,12 @@ impl GatewayDialer {
     }
 
     pub(crate) fn unreachable(&self, error: io::Error) -> Error {
-        Error::Unreachable(self.gateway.host_and_port(), Arc::new(error))
+        let host_and_port = self.gateway.host_and_port();
+        let dialled = match self.at {
+            Some(address) => format!("{host_and_port} ({address})"),
+            None => host_and_port,
+        };
+        Error::Unreachable(dialled, Arc::new(error))
     }
 
     fn tls_error(&self, error: io::Error, root: &Path) -> Error {

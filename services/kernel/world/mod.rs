@@ -9,8 +9,9 @@ use crate::{
     ServiceMetrics, ServiceRoutes, StoreUrl, Stores, Tasks, http,
 };
 use sqlx::migrate::Migrator;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -21,6 +22,8 @@ pub struct World {
     /// Where everybody finds HTTP of this server, such as `https://gateway.agents.localhost:20001`: certificates and the list
     /// of trusted roots name it.
     pub pki_url: String,
+    /// How a process on this machine reaches the gateway, once it listens. Empty where the gateway runs in another process.
+    pub own_gateway: Arc<OnceLock<OwnGateway>>,
     /// The folder of the SQLite files.
     pub data: PathBuf,
     /// The folder whose `pki` has the keys; the data folder, unless several processes share their keys.
@@ -49,6 +52,17 @@ pub struct World {
     pub stop: CancellationToken,
 }
 
+/// The gateway of this process, for others on this machine: its name need not be known to any resolver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnGateway {
+    /// The base URL with the name that its certificate has.
+    pub url: String,
+    /// Where it is dialled.
+    pub address: SocketAddr,
+    /// The certificate that its own is verified with. Without one an authority of the public web has issued it, or no TLS is spoken.
+    pub root: Option<PathBuf>,
+}
+
 impl World {
     /// For a server of one process, on the system's clock.
     pub fn local(issuer: &str, data: &Path, store: StoreUrl) -> World {
@@ -56,6 +70,7 @@ impl World {
         World {
             issuer: issuer.to_owned(),
             pki_url: format!("https://gateway.{issuer}"),
+            own_gateway: Arc::default(),
             data: data.to_owned(),
             keys: data.to_owned(),
             store,

@@ -3,8 +3,9 @@
 use crate::access::RunAccess;
 use crate::error::{Error, LeaseConflict};
 use crate::ids::can_exist;
+use crate::model::run::RunnerProcessId;
 use kernel::Payer;
-use proto_schemas::requests::run::{CommandType, LauncherKind, RunEventType};
+use proto_schemas::requests::run::{CommandType, LauncherKind, RunEventType, RunnerIsolation};
 use proto_schemas::requests::runner::{AppendedRunEvents, CancelScope, ReportedStatus};
 use serde_json::value::RawValue;
 
@@ -73,6 +74,18 @@ pub(crate) enum RunOperation {
         holder: Holder,
         report: RunnerReport,
     },
+    /// The process of a job that the server has started.
+    Started {
+        job_id: String,
+        process: RunnerProcessId,
+    },
+    /// The process of a job has ended, or could not be started.
+    ProcessEnded {
+        job_id: String,
+        failed: bool,
+        /// Why it could not be started.
+        message: Option<String>,
+    },
     /// Ends what is over: leases with a cancel, commands after their time-out.
     Sweep,
 }
@@ -125,6 +138,17 @@ pub(crate) struct NewJob {
     /// Whether the storage of the session is there; checked before.
     pub storage: StorageCheck,
     pub session_bytes: i64,
+    /// Where the server starts the runner itself.
+    pub local: Option<NewLocalJob>,
+}
+
+/// What is known of a runner before the server starts it.
+#[derive(Clone, Debug)]
+pub(crate) struct NewLocalJob {
+    pub owner: String,
+    pub isolation: RunnerIsolation,
+    /// The number of runners that this server may have, if it has as many.
+    pub full: Option<usize>,
 }
 
 /// A runner that announces itself.
@@ -213,6 +237,8 @@ pub(crate) enum RunAnswer {
     Reported {
         ended: bool,
     },
+    /// What the server knows of a process is stored.
+    ProcessNoted,
     Swept,
 }
 
@@ -272,6 +298,8 @@ impl RunCall {
             | RunOperation::Renew { .. }
             | RunOperation::Release { .. }
             | RunOperation::ReportRun { .. }
+            | RunOperation::Started { .. }
+            | RunOperation::ProcessEnded { .. }
             | RunOperation::Sweep => Ok(()),
         }
     }
@@ -297,6 +325,8 @@ impl RunOperation {
             | RunOperation::Acknowledge { .. }
             | RunOperation::ReportCommand { .. }
             | RunOperation::ReportRun { .. }
+            | RunOperation::Started { .. }
+            | RunOperation::ProcessEnded { .. }
             | RunOperation::Sweep => 0,
         };
         carried + CALL_BYTES

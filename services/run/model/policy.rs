@@ -3,7 +3,7 @@
 use super::fixed::RunFixed;
 use crate::error::Error;
 use crate::known_profiles::check_slug;
-use crate::known_profiles::{EXAMPLE, NAMESPACE, is_of_tools, secret_name};
+use crate::known_profiles::{NAMESPACE, is_of_tools, secret_name};
 use crate::redact::redact_json;
 use crate::settings::{MAX_TIMEOUT_MS, MIN_TIMEOUT_MS, Settings, TenantSettings};
 use kernel::strict_json::{ObjectMembers, members};
@@ -40,8 +40,12 @@ pub(crate) fn check_run(
     let names_credential =
         policy.secret_scope.as_ref().is_some_and(|scope| scope.provider_credentials.is_some());
     let mut execution_policy = complete(tenant, &policy)?;
-    execution_policy.secret_scope =
-        complete_scope(&draft.backend_profile, policy.secret_scope.unwrap_or_default(), has_secret)?;
+    execution_policy.secret_scope = complete_scope(
+        settings,
+        &draft.backend_profile,
+        policy.secret_scope.unwrap_or_default(),
+        has_secret,
+    )?;
     check_workspace(settings, &draft.tenant_id, &draft.workspace_ref)?;
 
     Ok(RunFixed {
@@ -115,6 +119,7 @@ fn complete(tenant: &TenantSettings, draft: &PolicyDraft) -> Result<ExecutionPol
 
 /// The secrets of a run: those of its tools as they were given, and the one credential of its profile.
 fn complete_scope(
+    settings: &Settings,
     profile: &str,
     scope: SecretScope,
     has_secret: impl Fn(&str) -> bool,
@@ -129,7 +134,7 @@ fn complete_scope(
     }
     let unavailable =
         || Error::SecretUnavailable(format!("backendProfile {profile} has no credential on this server"));
-    let own = match (scope.provider_credentials, profile == EXAMPLE) {
+    let own = match (scope.provider_credentials, !settings.needs_credential(profile)) {
         (None, true) => Vec::new(),
         (None, false) if has_secret(profile) => vec![ProviderCredential {
             profile: profile.to_owned(),
@@ -139,7 +144,7 @@ fn complete_scope(
         (Some(given), true) if given.is_empty() => given,
         (Some(_), true) => {
             return Err(Error::Denied(format!(
-                "{NAME}.providerCredentials must be empty: backendProfile {EXAMPLE} has no credential"
+                "{NAME}.providerCredentials must be empty: backendProfile {profile} has no credential"
             )));
         }
         (Some(given), false) => match &given[..] {

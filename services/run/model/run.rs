@@ -1,7 +1,7 @@
 //! A run as a commit sees it: what decides about it, its open commands, questions and jobs, and what the commit has changed.
 
 use proto_schemas::requests::run::{
-    CommandState, CommandType, LauncherKind, RunEventType, RunStatus, TerminalStatus,
+    CommandState, CommandType, LauncherKind, RunEventType, RunStatus, RunnerIsolation, TerminalStatus,
 };
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -174,6 +174,18 @@ pub(crate) struct JobRow {
     pub registered_at: Option<i64>,
     pub ended_at: Option<i64>,
     pub failed: bool,
+    /// Of a runner that the server starts: who looks after its process.
+    pub owner: Option<String>,
+    pub isolation: Option<RunnerIsolation>,
+    pub process: Option<RunnerProcessId>,
+}
+
+/// A process, and when it started: a number alone is used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunnerProcessId {
+    pub pid: i64,
+    /// In ticks since the start of the system.
+    pub started: i64,
 }
 
 impl JobRow {

@@ -2,12 +2,11 @@
 
 use crate::RunService;
 use crate::error::Error;
-use crate::known_profiles::needs_credential;
 
 impl RunService {
     /// Whether the credential of a profile is stored. One that needs none counts as if it were.
     pub(crate) async fn has_credential(&self, profile: &str) -> Result<bool, Error> {
-        Ok(!needs_credential(profile) || self.secrets.has(profile).await?)
+        Ok(!self.settings.needs_credential(profile) || self.secrets.has(profile).await?)
     }
 
     /// A profile never falls back to another one, so without its credential nothing can be done with it.

@@ -3,9 +3,7 @@
 use super::record::record;
 use crate::RunService;
 use crate::error::Error;
-use crate::known_profiles::NAMESPACE;
 use crate::known_profiles::check_slug;
-use crate::known_profiles::needs_credential;
 use kernel::Caller;
 use proto_schemas::requests::profile::{Delete, GotProfile};
 use std::sync::Arc;
@@ -21,7 +19,7 @@ impl RunService {
         let mut tx = self.store.db().begin().await?;
         self.store.lock_profile(&mut tx, &profile, self.clock.now_ms()).await?;
         let before = self.profile(&profile).await?;
-        if !needs_credential(&profile) || !before.configured {
+        if !self.settings.needs_credential(&profile) || !before.configured {
             return Ok(GotProfile { profile: before });
         }
         if let Some(run) = self.store.open_run_of_profile(&profile).await? {
@@ -34,6 +32,6 @@ impl RunService {
         self.secrets.remove(&profile).await?;
         self.store.remove_profile(&mut tx, &profile).await?;
         self.store.db().commit(tx).await?;
-        Ok(GotProfile { profile: record(&profile, NAMESPACE, false, None) })
+        Ok(GotProfile { profile: record(&self.settings, &profile, false, None) })
     }
 }

@@ -4,9 +4,7 @@ use super::record::record;
 use crate::RunService;
 use crate::access::RunAccess;
 use crate::error::Error;
-use crate::known_profiles::NAMESPACE;
 use crate::known_profiles::check_slug;
-use crate::known_profiles::is_builtin;
 use kernel::Caller;
 use proto_schemas::requests::profile::{Get, GotProfile, ProviderProfile};
 use std::sync::Arc;
@@ -25,11 +23,11 @@ impl RunService {
     /// One that is neither built in nor has a credential does not exist.
     pub(super) async fn profile(&self, profile: &str) -> Result<ProviderProfile, Error> {
         let has_credential = self.has_credential(profile).await?;
-        if !has_credential && !is_builtin(profile) {
+        if !has_credential && !self.settings.known_profiles().contains(profile) {
             return Err(Error::NotFound(format!("profile {profile}")));
         }
         let version = self.secrets.version(profile).await?;
         let row = self.store.profile(profile).await?;
-        Ok(record(profile, NAMESPACE, has_credential, row.filter(|row| row.is_of(version.as_deref()))))
+        Ok(record(&self.settings, profile, has_credential, row.filter(|row| row.is_of(version.as_deref()))))
     }
 }

@@ -4,7 +4,7 @@ use super::record::record;
 use crate::RunService;
 use crate::access::RunAccess;
 use crate::error::Error;
-use crate::known_profiles::{BUILT_IN, NAMESPACE, needs_credential};
+use crate::settings::Settings;
 use kernel::Caller;
 use proto_schemas::requests::profile::{List, ProfileList};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,10 +16,10 @@ impl RunService {
         let versions = self.secrets.versions().await?;
         let configured = versions.keys().cloned().collect();
         let mut rows = self.store.profiles().await?;
-        let profiles = profiles(&configured).into_iter().map(|(profile, has_credential)| {
+        let profiles = profiles(&self.settings, &configured).into_iter().map(|(profile, has_credential)| {
             let version = versions.get(profile).and_then(Option::as_deref);
             let row = rows.remove(profile).filter(|row| row.is_of(version));
-            record(profile, NAMESPACE, has_credential, row)
+            record(&self.settings, profile, has_credential, row)
         });
         Ok(ProfileList { profiles: profiles.collect() })
     }
@@ -30,12 +30,15 @@ impl RunService {
     }
 }
 
-/// Those that are built in, and others while they have a credential; and whether each can be used.
-pub(super) fn profiles(configured: &BTreeSet<String>) -> BTreeMap<&str, bool> {
-    let builtin = BUILT_IN.iter().map(|profile| {
-        let has_credential = !needs_credential(profile) || configured.contains(*profile);
-        (*profile, has_credential)
+/// Those that are built in or configured, and others while they have a credential; and whether each can be used.
+pub(super) fn profiles<'a>(
+    settings: &'a Settings,
+    configured: &'a BTreeSet<String>,
+) -> BTreeMap<&'a str, bool> {
+    let known = settings.known_profiles().into_iter().map(|profile| {
+        let has_credential = !settings.needs_credential(profile) || configured.contains(profile);
+        (profile, has_credential)
     });
     let stored = configured.iter().map(|profile| (profile.as_str(), true));
-    stored.chain(builtin).collect()
+    stored.chain(known).collect()
 }

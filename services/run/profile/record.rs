@@ -1,7 +1,8 @@
 //! A profile as it is shown: its credential never is.
 
-use crate::known_profiles::{is_builtin, kind_of, needs_credential, secret_name};
+use crate::known_profiles::{NAMESPACE, is_builtin, secret_name};
 use crate::secrets::{AUTH_JSON, CONFIG_TOML};
+use crate::settings::Settings;
 use crate::store::ProfileRow;
 use kernel::iso_ms;
 use proto_schemas::requests::profile::ProviderProfile;
@@ -16,15 +17,15 @@ impl ProfileRow {
 
 /// What is known of a credential is shown while the credential is there.
 pub(super) fn record(
+    settings: &Settings,
     profile: &str,
-    namespace: &str,
     has_credential: bool,
     row: Option<ProfileRow>,
 ) -> ProviderProfile {
     let row = row.filter(|_| has_credential);
-    let secret_ref = needs_credential(profile).then(|| SecretRef {
+    let secret_ref = settings.needs_credential(profile).then(|| SecretRef {
         name: secret_name(profile),
-        namespace: Some(namespace.to_owned()),
+        namespace: Some(NAMESPACE.to_owned()),
         keys: Some(match &row {
             Some(row) => row.secret_keys.split_whitespace().map(str::to_owned).collect(),
             None => vec![AUTH_JSON.to_owned(), CONFIG_TOML.to_owned()],
@@ -36,7 +37,7 @@ pub(super) fn record(
         row.map(|row| (Some(row.hash_suffix), row.base_url, row.model)).unwrap_or_default();
     ProviderProfile {
         profile: profile.to_owned(),
-        backend_kind: kind_of(profile).to_owned(),
+        backend_kind: settings.kind_of(profile).as_str().to_owned(),
         builtin: is_builtin(profile),
         configured: has_credential,
         failure_kind: (!has_credential).then(missing),

@@ -3,9 +3,9 @@
 use crate::RunService;
 use crate::error::Error;
 use crate::known_profiles::check_slug;
-use crate::known_profiles::needs_credential;
 use crate::runs::printable;
 use crate::secrets::{AUTH_JSON, CONFIG_TOML};
+use crate::settings::Settings;
 use crate::store::WrittenProfile;
 use axum::http::Uri;
 use kernel::{Caller, sha256_hex};
@@ -26,7 +26,7 @@ impl RunService {
         _: Caller,
         params: SetCredential,
     ) -> Result<GotProfile, Error> {
-        let credential = check(params)?;
+        let credential = check(&self.settings, params)?;
 
         let (_changing, now) = (self.secrets.change().await, self.clock.now_ms());
         let secret_keys: Vec<&str> = credential.keys.keys().copied().collect();
@@ -60,11 +60,11 @@ struct CheckedCredential {
 }
 
 /// No sentence has a part of a value: a parser would quote it.
-fn check(params: SetCredential) -> Result<CheckedCredential, Error> {
+fn check(settings: &Settings, params: SetCredential) -> Result<CheckedCredential, Error> {
     let SetCredential { profile, api_key, auth_json, config_toml, base_url, model } = params;
     let invalid = |sentence: &str| Err(Error::Invalid(sentence.to_owned()));
     check_slug(&profile)?;
-    if !needs_credential(&profile) {
+    if !settings.needs_credential(&profile) {
         return Err(Error::Invalid(format!("profile {profile} needs no credential")));
     }
     let value = match (&api_key, &auth_json) {
@@ -126,9 +126,11 @@ mod tests {
 
     #[test]
     fn a_credential_becomes_keys_and_the_end_of_a_hash() {
-        let checked =
-            check(SetCredential { base_url: Some("https://api.example.com/v1".to_owned()), ..with_key() })
-                .unwrap();
+        let checked = check(
+            &Settings::default(),
+            SetCredential { base_url: Some("https://api.example.com/v1".to_owned()), ..with_key() },
+        )
+        .unwrap();
         assert_eq!(
             checked.keys,
             BTreeMap::from([(AUTH_JSON, r#"{"OPENAI_API_KEY":"a-\"key\""}"#.to_owned())])
@@ -143,7 +145,7 @@ mod tests {
             config_toml: config,
             ..with_key()
         };
-        let checked = check(file).unwrap();
+        let checked = check(&Settings::default(), file).unwrap();
         assert_eq!((checked.keys[AUTH_JSON].as_str(), checked.keys.len()), (auth, 2));
     }
 
@@ -168,7 +170,7 @@ mod tests {
             ("a model", SetCredential { model: text(SECRET), ..with_key() }),
             ("a query", SetCredential { base_url: text("https://host/?key=s3cret"), ..with_key() }),
         ] {
-            let Err(Error::Invalid(sentence)) = check(params) else { panic!("{what}") };
+            let Err(Error::Invalid(sentence)) = check(&Settings::default(), params) else { panic!("{what}") };
             assert!(!sentence.contains("s3cret"), "{what}: {sentence}");
         }
     }

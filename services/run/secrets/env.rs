@@ -1,7 +1,9 @@
 //! Credentials in variables of the environment, which only the operator can change: with a restart.
 
-use super::{SecretError, SecretStore};
+use super::{AUTH_JSON, SecretError, SecretStore, checked_name};
 use crate::known_profiles::is_slug;
+use crate::launcher::StoredCredential;
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 const PREFIX: &str = "AGENTRUN_PROVIDER_";
@@ -46,6 +48,19 @@ impl SecretStore for EnvSecrets {
 
     fn has(&self, profile: &str) -> Result<bool, SecretError> {
         Ok(self.0.contains(profile))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "credentials are no settings: here they are variables")]
+    fn read(&self, profile: &str) -> Result<StoredCredential, SecretError> {
+        let name = checked_name(profile).map(|_| profile.to_ascii_uppercase().replace('-', "_"))?;
+        let value = |suffix: &str| {
+            let value = std::env::var_os(format!("{PREFIX}{name}{suffix}"))?.into_string().ok()?;
+            (!value.is_empty()).then_some(value)
+        };
+        let [api_key, auth_json] = SUFFIXES.map(value);
+        let of_key = |key: String| json!({ "OPENAI_API_KEY": key }).to_string();
+        let auth = auth_json.or_else(|| api_key.map(of_key));
+        Ok(StoredCredential(auth.map(|auth| (AUTH_JSON.to_owned(), auth)).into_iter().collect()))
     }
 
     fn version(&self, _: &str) -> Result<Option<String>, SecretError> {

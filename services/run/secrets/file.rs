@@ -7,6 +7,7 @@
 
 use super::{AUTH_JSON, KEYS, SecretError, SecretStore, checked_name};
 use crate::known_profiles::profile_of_secret;
+use crate::launcher::StoredCredential;
 use kernel::Ids;
 use kernel::files::make_folder;
 use parking_lot::Mutex;
@@ -133,6 +134,21 @@ impl SecretStore for FileSecrets {
             }
         }
         Ok(versions)
+    }
+
+    fn read(&self, profile: &str) -> Result<StoredCredential, SecretError> {
+        let folder = match fs::canonicalize(self.link_of(profile)?) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(StoredCredential::default()),
+            folder => folder?,
+        };
+        let mut keys = BTreeMap::new();
+        for key in KEYS {
+            match fs::read_to_string(folder.join(key)) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                value => drop(keys.insert(key.to_owned(), value?)),
+            }
+        }
+        Ok(StoredCredential(keys))
     }
 
     fn version(&self, profile: &str) -> Result<Option<String>, SecretError> {

@@ -1,10 +1,11 @@
-//! Credentials of provider profiles. The manager of runs writes them and never reads them: runners do.
+//! Credentials of provider profiles. The manager of runs writes them and does not read them, but for the runners that it starts.
 
 mod env;
 mod file;
 
 use crate::error::Error;
 use crate::known_profiles::{is_slug, secret_name};
+use crate::launcher::StoredCredential;
 use crate::settings::SecretStoreKind;
 use env::EnvSecrets;
 use file::FileSecrets;
@@ -27,6 +28,8 @@ pub(crate) trait SecretStore: Send + Sync {
     /// One that is not there is removed already.
     fn remove(&self, profile: &str) -> Result<(), SecretError>;
     fn has(&self, profile: &str) -> Result<bool, SecretError>;
+    /// The keys of a credential with their values, all of one version.
+    fn read(&self, profile: &str) -> Result<StoredCredential, SecretError>;
     /// Which version is there. `None` if it is not one that was put there.
     fn version(&self, profile: &str) -> Result<Option<String>, SecretError>;
     /// The profiles that have one, and which.
@@ -92,6 +95,12 @@ impl Secrets {
     pub async fn has(&self, profile: &str) -> Result<bool, Error> {
         let profile = profile.to_owned();
         self.work(move |store| store.has(&profile)).await
+    }
+
+    /// For the runner of a run of this profile.
+    pub async fn read(&self, profile: &str) -> Result<StoredCredential, Error> {
+        let profile = profile.to_owned();
+        self.work(move |store| store.read(&profile)).await
     }
 
     pub async fn version(&self, profile: &str) -> Result<Option<String>, Error> {

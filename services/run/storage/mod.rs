@@ -149,6 +149,11 @@ impl SessionStorage {
     }
 }
 
+/// Removes a folder of this name with everything in it, whatever permissions are there. One that is not there is removed already.
+pub(crate) fn remove_folder(parent: &Path, name: &str) -> io::Result<()> {
+    tree::remove(parent, &CString::new(name)?, MOST_REMOVED)
+}
+
 async fn work<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }

@@ -10,6 +10,7 @@ use crate::model::run::{ApprovalRow, CommandRow, JobRow, RunRow};
 use kernel::json_rows as json;
 use serde_json::value::RawValue;
 use sqlx::{Any, AssertSqlSafe};
+use std::collections::BTreeSet;
 
 /// A run with what never changes of it, as JSON.
 #[derive(Clone, Debug)]
@@ -118,6 +119,22 @@ impl Store {
         };
         jobs.reverse();
         Ok(jobs)
+    }
+
+    /// The jobs whose runners a server looks after, and that have not ended.
+    pub async fn jobs_of_owner(&self, owner: &str) -> sqlx::Result<Vec<JobRow>> {
+        let row = json::row(self.engine(), JOB_READ);
+        let text = format!("SELECT {row} FROM run_job WHERE owner = $1 AND ended_at IS NULL ORDER BY id");
+        let query = sqlx::query_scalar::<Any, String>(AssertSqlSafe(text)).bind(owner.to_owned());
+        let rows = query.fetch_all(self.db.read()).await?;
+        rows.iter().map(|row| Ok(json::read::<StoredJob>(row)?.read())).collect()
+    }
+
+    /// Which of these jobs have ended before this time.
+    pub async fn ended_jobs(&self, ids: &BTreeSet<String>, before: i64) -> sqlx::Result<Vec<String>> {
+        let text = format!("SELECT id FROM run_job WHERE {} AND ended_at < $2", self.is_one_of("id", 1));
+        let query = sqlx::query_scalar::<Any, String>(AssertSqlSafe(text));
+        query.bind(json::text(ids)?).bind(before).fetch_all(self.db.read()).await
     }
 
     async fn jobs_where(&self, condition: &str, values: &[&str]) -> sqlx::Result<Vec<JobRow>> {

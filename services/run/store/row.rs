@@ -2,11 +2,13 @@
 
 use crate::model::run::{
     ApprovalRow, CommandRow, EventRow, Failure, JobRow, LeaseState, NewRunRow, NewRunnerRow, NewTokenRow,
-    RunRow, RunnerTokenEnd, SessionRow, SessionState,
+    RunRow, RunnerProcessId, RunnerTokenEnd, SessionRow, SessionState,
 };
 use kernel::Payer;
 use kernel::json_rows::Column;
-use proto_schemas::requests::run::{CommandState, CommandType, LauncherKind, RunEventType, RunStatus};
+use proto_schemas::requests::run::{
+    CommandState, CommandType, LauncherKind, RunEventType, RunStatus, RunnerIsolation,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -383,7 +385,7 @@ impl StoredApproval {
     }
 }
 
-pub(super) const JOB: [Column; 16] = [
+pub(super) const JOB: [Column; 20] = [
     ("id", "TEXT"),
     ("run_id", "TEXT"),
     ("command_id", "TEXT"),
@@ -399,11 +401,16 @@ pub(super) const JOB: [Column; 16] = [
     ("registered_at", "BIGINT"),
     ("ended_at", "BIGINT"),
     ("failed", "BIGINT"),
+    ("owner", "TEXT"),
+    ("isolation", "TEXT"),
+    ("pid", "BIGINT"),
+    ("pid_started", "BIGINT"),
     ("payer", "TEXT"),
 ];
 /// In the order of the members of [`StoredJob`].
 pub(super) const JOB_READ: &str = "id, run_id, command_id, attempt_id, idempotency_key, request_hash, launcher, env, \
-     idle_timeout_ms, log_ref, runner_id, created_at, registered_at, ended_at, failed, payer";
+     idle_timeout_ms, log_ref, runner_id, created_at, registered_at, ended_at, failed, owner, isolation, pid, \
+     pid_started, payer";
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredJob {
@@ -422,6 +429,10 @@ pub(super) struct StoredJob {
     registered_at: Option<i64>,
     ended_at: Option<i64>,
     failed: i64,
+    owner: Option<String>,
+    isolation: Option<RunnerIsolation>,
+    pid: Option<i64>,
+    pid_started: Option<i64>,
     payer: String,
 }
 
@@ -443,6 +454,10 @@ impl StoredJob {
             registered_at: row.registered_at,
             ended_at: row.ended_at,
             failed: i64::from(row.failed),
+            owner: row.owner.clone(),
+            isolation: row.isolation,
+            pid: row.process.map(|process| process.pid),
+            pid_started: row.process.map(|process| process.started),
             payer: Payer::tenant(tenant).key().to_owned(),
         }
     }
@@ -464,6 +479,9 @@ impl StoredJob {
             registered_at: self.registered_at,
             ended_at: self.ended_at,
             failed: self.failed == 1,
+            owner: self.owner,
+            isolation: self.isolation,
+            process: self.pid.zip(self.pid_started).map(|(pid, started)| RunnerProcessId { pid, started }),
         }
     }
 }

@@ -57,6 +57,8 @@ impl RunsWanted {
             | RunOperation::Claim { .. }
             | RunOperation::Release { .. }
             | RunOperation::ReportRun { .. }
+            | RunOperation::Started { .. }
+            | RunOperation::ProcessEnded { .. }
             | RunOperation::Sweep => {
                 self.whole.insert(run.clone());
             }
@@ -98,7 +100,10 @@ impl RunsWanted {
 /// Whether what a call does may be in the log, or in another row that counts for a tenant.
 fn may_store(operation: &RunOperation) -> bool {
     match operation {
-        RunOperation::Renew { .. } | RunOperation::Release { .. } | RunOperation::Acknowledge { .. } => false,
+        RunOperation::Renew { .. }
+        | RunOperation::Release { .. }
+        | RunOperation::Acknowledge { .. }
+        | RunOperation::Started { .. } => false,
         RunOperation::Create(_)
         | RunOperation::AddCommand(_)
         | RunOperation::CancelRun { .. }
@@ -110,6 +115,7 @@ fn may_store(operation: &RunOperation) -> bool {
         | RunOperation::Append { .. }
         | RunOperation::ReportCommand { .. }
         | RunOperation::ReportRun { .. }
+        | RunOperation::ProcessEnded { .. }
         | RunOperation::Sweep => true,
     }
 }

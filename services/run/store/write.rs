@@ -109,7 +109,7 @@ impl Store {
             }
         }
         statements.insert("run_job", &JOB, "", &written)?;
-        let may_change = ["runner_id", "registered_at", "ended_at", "failed"];
+        let may_change = ["runner_id", "registered_at", "ended_at", "failed", "pid", "pid_started"];
         self.update(statements, "run_job", &JOB, &may_change, &changes)
     }
 

@@ -98,6 +98,9 @@ impl RunService {
                 self.remove_evicted().await?;
                 self.remove_over().await
             };
+            if let Err(error) = self.remove_over_runners().await {
+                tracing::warn!("what runners have left could not be removed: {error}");
+            }
             if let Err(error) = collected.await {
                 RpcError::from(error).log("session.collect_storage");
             }

@@ -4,9 +4,9 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::message::{BUSY, ask, flood, message, numbered, pull, received, say, send, seqs, two};
-use crate::support::{TestServer, as_often};
 use crate::support::agent::at;
 use crate::support::envelope::{put_key, sealed};
+use crate::support::{TestServer, as_often};
 
 /// Little may wait to be written to one connection, and whoever does not read is not closed for missing a ping.
 /// What waits for a slow reader is limited by its size alone: on a crowded machine the test may come to read long after the first

@@ -13,6 +13,7 @@ use proto_schemas::requests::runner::{
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,12 +35,22 @@ struct AnsweredData<T> {
 
 impl ManagerApi {
     /// `root` is the file of the certificate that the manager must prove itself with; without one it is an authority of the public web.
-    pub fn new(url: &ManagerUrl, root: Option<&Path>, token: RunnerToken) -> Result<ManagerApi, ClientError> {
+    /// `dial` is the address to connect to in place of the host of the URL.
+    pub fn new(
+        url: &ManagerUrl,
+        root: Option<&Path>,
+        dial: Option<SocketAddr>,
+        token: RunnerToken,
+    ) -> Result<ManagerApi, ClientError> {
         let gateway = url.gateway.clone();
         let dialer = match (gateway.is_secure(), root) {
             (true, Some(root)) => GatewayDialer::new(gateway, &TrustedRoot::read(root)?)?,
             (true, None) => GatewayDialer::of_web_authorities(gateway)?,
             (false, _) => GatewayDialer::unverified(gateway)?,
+        };
+        let dialer = match dial {
+            Some(address) => dialer.dialled_at(address),
+            None => dialer,
         };
         let connection = ManagerConnection::new(url, Arc::new(dialer));
         Ok(ManagerApi { connection, token: Arc::new(token) })

@@ -12,6 +12,7 @@ use crate::manager::{
 };
 use crate::secrets::{Redactor, RunnerSecrets};
 use proto_schemas::requests::runner::{Claim, ClaimedRun, Register, RunnerPlacement};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +31,8 @@ pub struct RunnerSettings {
     pub manager: ManagerUrl,
     /// The certificate that the manager must prove itself with; without one it is an authority of the public web.
     pub root: Option<PathBuf>,
+    /// The address to connect to in place of the host of `manager`. The name of the manager stays that of its URL.
+    pub dial: Option<SocketAddr>,
     pub token: RunnerToken,
     pub run: String,
     pub attempt: String,
@@ -73,7 +76,8 @@ pub async fn work<B: BackEnd>(
 ) -> Result<RunnerOutcome, RunnerError> {
     let redactor = Redactor::new(secrets, [settings.token.value()]);
     let redactor = redactor.map_err(|error| RunnerError::Secrets(error.to_string()))?;
-    let mut api = ManagerApi::new(&settings.manager, settings.root.as_deref(), settings.token.clone())?;
+    let (root, token) = (settings.root.as_deref(), settings.token.clone());
+    let mut api = ManagerApi::new(&settings.manager, root, settings.dial, token)?;
     let claimed = stop.run_until_cancelled(claimed_run(&settings, &mut api)).await;
     let (lease, claimed) = match claimed {
         None => return Ok(RunnerOutcome::Stopped),

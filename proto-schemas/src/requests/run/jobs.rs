@@ -36,6 +36,16 @@ pub enum LauncherKind {
     Kubernetes,
 }
 
+/// How the back end of a runner that the server starts is kept from the rest of its machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunnerIsolation {
+    /// It is a process of the user that the server runs as.
+    None,
+    /// Bubblewrap: it sees no other process and no data of the server, and writes only where it works.
+    Bwrap,
+}
+
 /// A runner job, and whether this call has created it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -69,6 +79,8 @@ pub struct RunnerJob {
     pub namespace: String,
     pub pod_name: Option<String>,
     pub pid: Option<i64>,
+    /// With the launcher local.
+    pub isolation: Option<RunnerIsolation>,
     pub log_ref: String,
     pub phase: RunnerJobPhase,
     pub idle_timeout_ms: i64,

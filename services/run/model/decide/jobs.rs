@@ -36,6 +36,9 @@ impl RunDecision<'_> {
         if let Some(profile) = &new.no_credential {
             return Err(Error::SecretUnavailable(format!("profile {profile} has no credential")));
         }
+        if let Some(most) = new.local.as_ref().and_then(|local| local.full) {
+            return Err(too_many_runners(most));
+        }
         self.has_storage(&new)?;
         if new.storage == StorageCheck::Unknown {
             return Ok(RunAnswer::StorageUnknown);
@@ -69,6 +72,9 @@ impl RunDecision<'_> {
             registered_at: None,
             ended_at: None,
             failed: false,
+            owner: new.local.as_ref().map(|local| local.owner.clone()),
+            isolation: new.local.as_ref().map(|local| local.isolation),
+            process: None,
         });
         self.touch();
         Ok(RunAnswer::Job { run_id, job_id: new.id, created: true })
@@ -146,11 +152,22 @@ impl RunDecision<'_> {
         self.end_jobs_where(true, |job| !job.is_active(&lease, now, started_at));
     }
 
-    fn end_jobs_where(&mut self, failed: bool, is_over: impl Fn(&JobRow) -> bool) {
+    pub(super) fn end_jobs_where(&mut self, failed: bool, is_over: impl Fn(&JobRow) -> bool) {
         for job in self.run.jobs.iter_mut().filter(|job| job.ended_at.is_none() && is_over(job)) {
             job.ended_at = Some(self.now);
             job.failed = failed;
             self.run.changed_jobs.insert(job.id.clone());
         }
+    }
+}
+
+/// The runners of a server are processes on its machine.
+fn too_many_runners(most: usize) -> Error {
+    let most_allowed = i64::try_from(most).unwrap_or(i64::MAX);
+    Error::Limit {
+        sentence: format!("this server runs {most} runners, as many as run.local_runners allows"),
+        scope: "server.runners",
+        limit: most_allowed,
+        held: most_allowed,
     }
 }

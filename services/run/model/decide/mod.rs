@@ -5,6 +5,7 @@ mod commands;
 mod ends;
 mod jobs;
 mod log;
+mod processes;
 mod runners;
 mod runs;
 
@@ -50,6 +51,10 @@ pub(crate) fn decide(
             work.report_command(&holder, &command_id, report, back_end)
         }
         RunOperation::ReportRun { holder, report } => work.report_run(&holder, report),
+        RunOperation::Started { job_id, process } => work.process_started(&job_id, process),
+        RunOperation::ProcessEnded { job_id, failed, message } => {
+            work.process_ended(&job_id, failed, message)
+        }
     };
     work.put_back();
     answer

@@ -4,6 +4,7 @@ use crate::RunService;
 use crate::access::RunAccess;
 use crate::error::Error;
 use crate::ids::new_id;
+use crate::launcher::LocalLaunch;
 use crate::model::call::{NewJob, RunAnswer, RunOperation, StorageCheck};
 use crate::model::fixed::RunFixed;
 use crate::runs::create::unexpected;
@@ -30,7 +31,7 @@ impl RunService {
                 printable(member, text)?;
             }
         }
-        let launcher = params.launcher.unwrap_or(self.settings.launcher);
+        let launcher = params.launcher.unwrap_or_else(|| self.launcher.kind());
         if params.attempt_id.as_deref().is_some_and(|attempt| attempt.contains(' ')) {
             return Err(Error::Invalid("attemptId must not have spaces".to_owned()));
         }
@@ -38,9 +39,17 @@ impl RunService {
             self.digest(&caller, &RunnerJobCreate { idempotency_key: None, ..params.clone() }).await?;
         let run = self.visible_run(&access, &params.run_id).await?;
         let session = run.row.session.as_deref();
-        if launcher != LauncherKind::External {
-            return Err(Error::Invalid("launcher must be external: this server has no other one".to_owned()));
-        }
+        let (local, slot) = match launcher {
+            LauncherKind::External => (None, None),
+            LauncherKind::Local => {
+                let (local, slot) = self.launcher.reserve()?;
+                (Some(local), slot)
+            }
+            LauncherKind::Kubernetes => {
+                let sentence = "launcher must be local or external: this server has no other one";
+                return Err(Error::Invalid(sentence.to_owned()));
+            }
+        };
         let now = self.clock.now_ms();
         let token = self.new_runner_token();
         let new = NewJob {
@@ -58,11 +67,17 @@ impl RunService {
             no_credential: self.missing_credential(&run).await?,
             storage: if session.is_some() { StorageCheck::Unknown } else { StorageCheck::Present },
             session_bytes: i64::try_from(self.settings.session_bytes).unwrap_or(i64::MAX),
+            local,
         };
         let answer = self.add_job(&access, &params.run_id, session, new).await?;
         let RunAnswer::Job { run_id, job_id, created } = answer else { return Err(unexpected()) };
+        if let (true, Some(slot)) = (created, slot) {
+            let job = self.store.job(&run_id, &job_id).await?;
+            let job = job.ok_or_else(|| Error::NotFound(format!("runner job {job_id}")))?;
+            self.launch(LocalLaunch { run, job, token: token.clone(), slot }).await;
+        }
         let GotRunnerJob { mut runner_job } = self.job_of(&caller, &run_id, &job_id).await?;
-        if created {
+        if created && launcher == LauncherKind::External {
             runner_job.runner_token = Some(token);
             runner_job.manager = Some(self.manager_url.clone());
         }

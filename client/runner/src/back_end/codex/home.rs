@@ -34,7 +34,8 @@ impl CodexFiles {
         self.storage.join("codex")
     }
 
-    /// What must not be said: the credential, and the texts of the configuration whose names say so.
+    /// What must not be said: the credential, and the texts of the configuration whose names say so. The texts of a credential that is JSON
+    /// are found as well, as those of every JSON document among the secrets.
     pub fn secrets(&self) -> Vec<String> {
         let config = self.config.as_deref().and_then(|config| config.parse::<toml::Table>().ok());
         let mut secrets: Vec<String> = self.credential.iter().cloned().collect();
@@ -147,6 +148,7 @@ fn removed(file: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secrets::{Redactor, RunnerSecrets};
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     fn files(storage: &Path, credential: &str) -> CodexFiles {
@@ -208,6 +210,16 @@ mod tests {
         );
         files.config = Some("no = [toml".to_owned());
         assert_eq!(files.secrets(), ["sk-a-key"]);
+    }
+
+    #[test]
+    fn the_texts_of_a_credential_are_secrets() {
+        let credential =
+            r#"{"OPENAI_API_KEY": null, "tokens": {"access": "access-of-ours", "ids": ["id-of-ours"]}}"#;
+        let mut secrets = RunnerSecrets::default();
+        files(Path::new("/"), credential).secrets().into_iter().for_each(|secret| secrets.add(secret));
+        let redactor = Redactor::new(&secrets, []).unwrap();
+        assert_eq!(redactor.text("access-of-ours, id-of-ours"), "[redacted], [redacted]");
     }
 
     #[test]

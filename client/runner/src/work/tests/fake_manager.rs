@@ -3,6 +3,7 @@
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
+use hyper::header::HOST;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -11,6 +12,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::sleep;
@@ -33,6 +35,8 @@ struct FakeState {
     answers: usize,
     lost: usize,
     refused: usize,
+    /// What the last request called this manager.
+    host: String,
 }
 
 impl FakeManager {
@@ -42,7 +46,15 @@ impl FakeManager {
     }
 
     pub fn url(&self) -> String {
-        format!("http://{}", self.listener.local_addr().expect("it listens"))
+        format!("http://{}", self.address())
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.listener.local_addr().expect("it listens")
+    }
+
+    pub fn host(&self) -> String {
+        self.state.lock().host.clone()
     }
 
     pub fn lose_every_other_answer(&self) {
@@ -90,12 +102,15 @@ impl FakeManager {
         let path = request.uri().path().to_owned();
         let is_poll = path.ends_with("/commands");
         let is_first = request.uri().query().is_some_and(|query| query.contains("afterSeq=0"));
+        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let host = host.to_owned();
         let body = request.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
         let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
         if is_poll && !is_first {
             sleep(Duration::from_millis(50)).await;
         }
         let mut state = self.state.lock();
+        state.host = host;
         let answered = state.answer(&path, &body);
         state.answers += 1;
         if state.loses && state.answers.is_multiple_of(2) {

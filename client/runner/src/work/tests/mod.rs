@@ -73,10 +73,11 @@ impl BackEnd for FakeBackEnd {
     }
 }
 
-async fn work_with(manager: &FakeManager, says: Vec<BackEndEvent>, read: Arc<AtomicUsize>) -> RunnerOutcome {
-    let settings = RunnerSettings {
-        manager: manager.url().parse().unwrap(),
+fn settings(manager: &str) -> RunnerSettings {
+    RunnerSettings {
+        manager: manager.parse().unwrap(),
         root: None,
+        dial: None,
         token: RunnerToken::read("arr_0123456789").unwrap(),
         run: "run_1".to_owned(),
         attempt: "attempt_1".to_owned(),
@@ -85,7 +86,14 @@ async fn work_with(manager: &FakeManager, says: Vec<BackEndEvent>, read: Arc<Ato
         // Pauses are a part of it.
         lease: Duration::from_millis(200),
         idle: Duration::from_millis(100),
-    };
+    }
+}
+
+async fn work_with(manager: &FakeManager, says: Vec<BackEndEvent>, read: Arc<AtomicUsize>) -> RunnerOutcome {
+    work_as(settings(&manager.url()), says, read).await
+}
+
+async fn work_as(settings: RunnerSettings, says: Vec<BackEndEvent>, read: Arc<AtomicUsize>) -> RunnerOutcome {
     let make = |_: &_| FakeBackEnd { says, now: VecDeque::new(), read };
     let secrets = RunnerSecrets::default();
     let outcome = work(settings, &secrets, make, CancellationToken::new());
@@ -94,6 +102,19 @@ async fn work_with(manager: &FakeManager, says: Vec<BackEndEvent>, read: Arc<Ato
 
 fn printed(text: &str) -> BackEndEvent {
     BackEndEvent::Written { stream: WrittenStream::Stdout, text: text.to_owned() }
+}
+
+#[tokio::test]
+async fn a_manager_is_dialled_at_another_address_and_keeps_its_name() {
+    let manager = FakeManager::start().await;
+    let settings =
+        RunnerSettings { dial: Some(manager.address()), ..settings("http://manager.invalid:4321") };
+    let outcome = tokio::select! {
+        outcome = work_as(settings, Vec::new(), Arc::default()) => outcome,
+        () = manager.serve() => unreachable!("it serves until it is dropped"),
+    };
+    assert_eq!(outcome, RunnerOutcome::Released);
+    assert_eq!(manager.host(), "manager.invalid:4321");
 }
 
 #[tokio::test]
