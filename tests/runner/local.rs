@@ -14,7 +14,7 @@ use crate::support::agent::text;
 use crate::support::{TestServer, program, split, until};
 
 /// A server that starts runners, and finds itself again after a restart.
-fn server(settings: &str) -> TestManager {
+pub(super) fn server(settings: &str) -> TestManager {
     let tenants: String = (0..8).map(|number| format!("run.tenants.l{number} = {{}}\n")).collect();
     let common = format!(
         "limits.calls_per_second = 1000000\nlimits.http_per_second = 1000000\nlimits.connects_per_second = 100000\n{tenants}{settings}"
@@ -27,7 +27,7 @@ fn server(settings: &str) -> TestManager {
 }
 
 /// A profile whose back end is a script.
-fn scripted(name: &str, script: &str) -> String {
+pub(super) fn scripted(name: &str, script: &str) -> String {
     let words = ["/bin/sh", "-c", script].map(|word| serde_json::to_string(word).expect("a text"));
     format!("run.profiles.{name} = {{ kind = \"process-jsonl\", program = [{}] }}\n", words.join(", "))
 }
@@ -125,7 +125,7 @@ fn processes_of(job: &Value) -> BTreeSet<i64> {
     pids.filter(has).collect()
 }
 
-async fn nothing_is_left(manager: &TestManager, job: &Value) {
+pub(super) async fn nothing_is_left(manager: &TestManager, job: &Value) {
     until("its processes have ended", || async { processes_of(job).is_empty().then_some(()) }).await;
     let folder = runners(manager).join("jobs").join(text(&job["logRef"]));
     until("its home is removed", || async { (!folder.join("home").exists()).then_some(()) }).await;
@@ -139,7 +139,7 @@ fn runners(manager: &TestManager) -> PathBuf {
     if shared.exists() { shared } else { own }
 }
 
-fn signal(pid: i64, name: &str) {
+pub(super) fn signal(pid: i64, name: &str) {
     let sent = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status();
     assert!(sent.is_ok_and(|status| status.success()), "SIG{name} can be sent");
 }
