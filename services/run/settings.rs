@@ -90,7 +90,7 @@ pub struct LocalRunnerSettings {
 #[serde(deny_unknown_fields, default)]
 pub struct ProfileSettings {
     /// What the program speaks: `codex-stdio` or `process-jsonl`. Default: `codex-stdio`.
-    pub kind: Option<BackEndKind>,
+    pub kind: Option<ProfileBackEnd>,
     /// The program and its arguments. Default for `codex-stdio`: `codex app-server`.
     pub program: Vec<String>,
     /// The variable in which the program gets the API key.
@@ -100,27 +100,27 @@ pub struct ProfileSettings {
 /// What the program of a back end speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum BackEndKind {
+pub enum ProfileBackEnd {
     CodexStdio,
     ProcessJsonl,
 }
 
-impl BackEndKind {
+impl ProfileBackEnd {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            BackEndKind::CodexStdio => "codex-stdio",
-            BackEndKind::ProcessJsonl => "process-jsonl",
+            ProfileBackEnd::CodexStdio => "codex-stdio",
+            ProfileBackEnd::ProcessJsonl => "process-jsonl",
         }
     }
 }
 
 impl Settings {
     /// What the back end of a profile speaks.
-    pub(crate) fn kind_of(&self, profile: &str) -> BackEndKind {
+    pub(crate) fn kind_of(&self, profile: &str) -> ProfileBackEnd {
         match self.profiles.get(profile).and_then(|known| known.kind) {
             Some(kind) => kind,
-            None if profile == EXAMPLE => BackEndKind::ProcessJsonl,
-            None => BackEndKind::CodexStdio,
+            None if profile == EXAMPLE => ProfileBackEnd::ProcessJsonl,
+            None => ProfileBackEnd::CodexStdio,
         }
     }
 
@@ -128,8 +128,8 @@ impl Settings {
     pub(crate) fn needs_credential(&self, profile: &str) -> bool {
         let variable = || self.profiles.get(profile).and_then(|known| known.credential_env.as_ref());
         match self.kind_of(profile) {
-            BackEndKind::CodexStdio => true,
-            BackEndKind::ProcessJsonl => profile != EXAMPLE && variable().is_some(),
+            ProfileBackEnd::CodexStdio => true,
+            ProfileBackEnd::ProcessJsonl => profile != EXAMPLE && variable().is_some(),
         }
     }
 
@@ -244,7 +244,7 @@ impl ServiceSettings for Settings {
             );
             anyhow::ensure!(
                 name == EXAMPLE
-                    || self.kind_of(name) == BackEndKind::CodexStdio
+                    || self.kind_of(name) == ProfileBackEnd::CodexStdio
                     || !profile.program.is_empty(),
                 "run.profiles.{name}.program: a back end of the kind process-jsonl needs a program"
             );

@@ -10,7 +10,7 @@ use super::source::{SourceFile, TOP, file, files, repository};
 const ENDS: [&str; 9] = [".rs", ".md", ".json", ".py", ".toml", ".sql", ".yml", ".lock", ".txt"];
 
 /// Files of operators and agents that documents speak of.
-const OTHERS: [&str; 4] = ["agent.md", "aund.toml", "tokens.json", "links.json"];
+const OTHERS: [&str; 6] = ["agent.md", "aund.toml", "tokens.json", "links.json", "auth.json", "config.toml"];
 
 fn documents() -> Vec<&'static SourceFile> {
     let single = ["README.md", "CONTRIBUTING.md", "proto-schemas/README.md"];

@@ -137,12 +137,13 @@ fn files_in_guides_can_be_read() {
 }
 
 /// The guides with commands, of which each has a test above.
-const RUN: [&str; 8] = [
+const RUN: [&str; 9] = [
     "README.md",
     "docs/agents-and-consent.md",
     "docs/federation.md",
     "docs/manifests.md",
     "docs/run-manager.md",
+    "docs/runs.md",
     "docs/search.md",
     "docs/tasks.md",
     "docs/tool-calls.md",

@@ -12,11 +12,13 @@ use proto_schemas::requests::run::ExecutionPolicy;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::local::{self, LocalRun};
 use super::model::StubModel;
-use super::process::{RunnerProcess, RunnerWords, WorkedRun, payloads};
+use super::process::{RunnerProcess, RunnerWords, WorkedRun, payloads, said_in};
 use crate::runs::client::{TestManager, assert_contiguous};
+use crate::support::agent::text;
 use crate::support::wait::within;
-use crate::support::{setting, until};
+use crate::support::{setting, split, until};
 
 /// The key is in a variable.
 const KEY_IN_VARIABLE: &str = "env_key = \"PROVIDER_API_KEY\"";
@@ -35,7 +37,9 @@ struct TestCodex {
 
 impl TestCodex {
     async fn start() -> TestCodex {
-        TestCodex { model: StubModel::start().await, storage: tempfile::tempdir().expect("a folder") }
+        // Below the temporary folder of the system Codex makes no programs for its sandbox.
+        let storage = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        TestCodex { model: StubModel::start().await, storage }
     }
 
     fn program() -> PathBuf {
@@ -353,4 +357,68 @@ async fn codex_sees_images_and_knows_its_past_turns() {
     assert_eq!(second.session_state(), first.session_state());
     second.stop().await;
     codex.is_gone().await;
+}
+
+#[tokio::test]
+#[ignore = "needs codex"]
+async fn the_server_runs_codex_and_its_thread_outlives_runner_and_server() {
+    let codex = TestCodex::start().await;
+    let program = TestCodex::program().display().to_string();
+    let mut manager =
+        local::server(&format!("run.profiles.codex.program = [\"{program}\", \"app-server\"]\n"));
+    let admin = manager.admin().await;
+    let credential = json!({ "apiKey": KEY, "configToml": codex.model.config(KEY_IN_FILE) });
+    admin.ok("PUT", "/provider-profiles/codex/credential", &credential, 200).await;
+    let back_end = manager.back_end_of("l0").await;
+    let new = json!({ "tenantId": "l0", "projectId": "acme/site", "backendProfile": "codex" });
+    let session = text(&back_end.api.ok("POST", "/sessions", &new, 201).await["sessionId"]);
+    let mut work = LocalRun::begin_with(&manager, "hello", |run| {
+        run["backendProfile"] = json!("codex");
+        run["sessionRef"] = json!({ "sessionId": session });
+    })
+    .await;
+    assert_eq!(work.reply().await, "You said: hello");
+    work.job_in("succeeded").await;
+
+    // First the runner is killed, then both.
+    for dies_with_its_server in [false, true] {
+        let before = said_in(&work.events().await).matches("word2 ").count();
+        work.command = back_end.turn(&work.run, "/slow").await;
+        work.replaced().await;
+        let begun =
+            || async { (said_in(&work.events().await).matches("word2 ").count() > before).then_some(()) };
+        until("the turn is under way", begun).await;
+        let killed = work.job.clone();
+        if dies_with_its_server && !split() {
+            manager.server.kill();
+        }
+        local::signal(work.pid(), "KILL");
+        if dies_with_its_server && !split() {
+            manager.server.start_again();
+        }
+        local::nothing_is_left(&manager, &killed).await;
+        let (data, secrets) = (manager.server.data(), manager.server.data().join("secrets"));
+        let left = local::files_with(&data, KEY);
+        assert!(left.iter().all(|file| file.starts_with(&secrets)), "{left:?}");
+        // What was not used meanwhile may be closed, and the server has other ports after its start.
+        manager.dial_again();
+        work.replaced().await;
+        assert_eq!(work.ended().await["failureKind"], "backend-failed", "a turn is never run twice");
+        work.command = back_end.turn(&work.run, "and again").await;
+        assert_eq!(work.reply().await, "You said: and again");
+        work.job_in("succeeded").await;
+        let asked = codex.model.asked();
+        let last = asked.last().expect("it was asked");
+        assert!(last.texts.contains(&"hello".to_owned()), "the thread goes on: {:?}", last.texts);
+    }
+    work.cancel().await;
+    local::nothing_is_left(&manager, &work.job).await;
+    assert_eq!(
+        codex.model.asked().iter().filter(|one| one.texts.last().is_some_and(|text| text == "/slow")).count(),
+        2
+    );
+    let folder = manager.server.data();
+    let left = local::files_with(&folder, KEY);
+    assert!(left.iter().all(|file| file.starts_with(folder.join("secrets"))), "{left:?}");
+    assert!(!format!("{:?}", work.events().await).contains(KEY));
 }

@@ -50,19 +50,19 @@ pub(super) struct RunnerWork {
 
 /// A process that is about to be started. Nothing else is inherited.
 #[derive(Debug)]
-pub(super) struct RunnerCommandLine {
+pub(super) struct RunnerArguments {
     pub arguments: Vec<OsString>,
     pub environment: Vec<(OsString, OsString)>,
 }
 
-impl RunnerCommandLine {
+impl RunnerArguments {
     pub fn new(
         work: &RunnerWork,
         manager: &ManagerAddress,
         folders: &JobFolders,
         (limits, profile): (&LocalRunnerSettings, Option<&ProfileSettings>),
         hidden: &[PathBuf],
-    ) -> RunnerCommandLine {
+    ) -> RunnerArguments {
         let mut arguments = Arguments::default();
         arguments.word("runner").word("--own-session").word("--credential-input");
         arguments.pair("--manager", &manager.url);
@@ -112,7 +112,7 @@ impl RunnerCommandLine {
             (OsString::from(JOB_VARIABLE), OsString::from(&work.job_id)),
         ];
         let environment = passed.chain(given).chain(own).collect();
-        RunnerCommandLine { arguments: arguments.0, environment }
+        RunnerArguments { arguments: arguments.0, environment }
     }
 }
 
@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    fn line(work: &RunnerWork, profile: Option<&ProfileSettings>) -> RunnerCommandLine {
+    fn line(work: &RunnerWork, profile: Option<&ProfileSettings>) -> RunnerArguments {
         let manager = ManagerAddress {
             url: "https://gateway.agents.localhost:20001".to_owned(),
             root: Some(PathBuf::from("/data/pki/root.crt")),
@@ -189,10 +189,10 @@ mod tests {
         };
         let folders = JobFolders { home: "/h".into(), temporary: "/t".into(), log: "/l".into() };
         let limits = LocalRunnerSettings::default();
-        RunnerCommandLine::new(work, &manager, &folders, (&limits, profile), &[PathBuf::from("/data")])
+        RunnerArguments::new(work, &manager, &folders, (&limits, profile), &[PathBuf::from("/data")])
     }
 
-    fn words(line: &RunnerCommandLine) -> Vec<&str> {
+    fn words(line: &RunnerArguments) -> Vec<&str> {
         line.arguments.iter().map(|word| word.to_str().unwrap()).collect()
     }
 

@@ -2,7 +2,6 @@
 
 use crate::store::ProfileRow;
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 /// One JSON object.
 #[derive(Serialize)]
@@ -33,10 +32,6 @@ pub(super) fn config_of(row: &ProfileRow) -> Option<String> {
     }
     (!lines.is_empty()).then(|| lines.join("\n") + "\n")
 }
-
-/// What was stored of a credential.
-#[derive(Clone, Default)]
-pub(crate) struct StoredCredential(pub BTreeMap<String, String>);
 
 #[cfg(test)]
 mod tests {

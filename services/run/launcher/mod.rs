@@ -13,7 +13,6 @@ mod process;
 mod start;
 mod watch;
 
-pub(crate) use credential::StoredCredential;
 pub(crate) use start::LocalLaunch;
 
 use crate::error::Error;
@@ -60,6 +59,8 @@ pub(crate) struct LocalLauncher {
 struct KnownRunner {
     process: RunnerProcessId,
     log_ref: String,
+    /// Where its back end keeps what it needs. Other runners of its session have the same.
+    storage: PathBuf,
     run_id: String,
     is_stopping: bool,
 }

@@ -1,20 +1,21 @@
 //! The start of a runner.
 
-use super::command::{RunnerCommandLine, RunnerWork};
+use super::command::{RunnerArguments, RunnerWork};
 use super::credential::{RunnerInput, config_of};
 use super::folders::JobFolders;
-use super::{KnownRunner, StoredCredential, process};
+use super::{KnownRunner, process};
 use crate::RunService;
 use crate::known_profiles::is_slug;
 use crate::model::call::{CallAccess, RunOperation};
 use crate::model::fixed::RunFixed;
 use crate::model::run::{JobRow, RunnerProcessId};
-use crate::secrets::{AUTH_JSON, CONFIG_TOML};
+use crate::secrets::{AUTH_JSON, CONFIG_TOML, StoredCredential};
 use crate::store::RunFacts;
 use anyhow::Context as _;
 use kernel::files::make_folder;
 use proto_schemas::requests::run::RunnerIsolation;
 use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -67,16 +68,21 @@ impl RunService {
         };
         self.metrics.runners.inc();
         let (run_id, log_ref) = (run.row.id, job.log_ref);
-        let known = KnownRunner { process, log_ref, run_id, is_stopping: false };
+        let known = KnownRunner { process, log_ref, storage: work.storage, run_id, is_stopping: false };
         self.watch_runner(job.id, known, Some(child), Some(slot));
         Ok(())
     }
 
+    /// The folder of the session, or that of the run.
+    pub(super) fn storage_path(&self, run: &RunFacts) -> io::Result<PathBuf> {
+        match &run.row.session {
+            Some(session) => std::path::absolute(self.storage.path(session)?),
+            None => Ok(self.launcher.folders.storage_of(&run.row.id)),
+        }
+    }
+
     fn work_of(&self, run: &RunFacts, job: &JobRow, fixed: &RunFixed) -> anyhow::Result<RunnerWork> {
-        let storage = match &run.row.session {
-            Some(session) => std::path::absolute(self.storage.path(session)?)?,
-            None => self.launcher.folders.storage_of(&run.row.id),
-        };
+        let storage = self.storage_path(run)?;
         let workspace = match fixed.folder() {
             Some((root, path)) => {
                 let known = self.settings.workspaces.get(&root);
@@ -117,7 +123,7 @@ impl RunService {
         let manager = self.launcher.manager().context("the URL of this server is not known")?;
         let profile = (self.settings.profiles.get(&work.profile), &self.settings.runner);
         let line =
-            RunnerCommandLine::new(work, &manager, folders, (profile.1, profile.0), &self.launcher.hidden);
+            RunnerArguments::new(work, &manager, folders, (profile.1, profile.0), &self.launcher.hidden);
         let mut command = Command::new(&self.launcher.program);
         command.args(&line.arguments).env_clear().envs(line.environment).current_dir(&folders.home);
         command.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log);

@@ -4,8 +4,11 @@ use super::{KnownRunner, process};
 use crate::RunService;
 use crate::error::Error;
 use crate::model::call::{CallAccess, RunOperation};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
+use rustix::io::Errno;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 use tokio::process::Child;
@@ -20,6 +23,9 @@ const AFTER_JOB_MS: i64 = 30_000;
 const TERM_GRACE: Duration = Duration::from_secs(10);
 /// After how long the end of a process is stored again, where that has failed.
 const STORE_AGAIN: Duration = Duration::from_secs(1);
+/// Where the runner writes the credential for Codex, below its storage.
+const CODEX: &str = "codex";
+const CREDENTIALS: [&str; 2] = ["auth.json", "config.toml"];
 const DAY: Duration = Duration::from_secs(86_400);
 
 impl RunService {
@@ -50,6 +56,16 @@ impl RunService {
             Some(mut child) => !child.wait().await.is_ok_and(|status| status.success()),
             None => false,
         };
+        // Before the next runner of the session may start, which has such files, too.
+        let is_shared = self
+            .launcher
+            .running
+            .lock()
+            .iter()
+            .any(|(other, one)| other != job_id && one.storage == known.storage);
+        if !is_shared {
+            remove_credentials(known.storage.clone()).await;
+        }
         self.process_over(&known.run_id, job_id, failed, None).await;
         self.remove_homes(known.log_ref).await;
         let run = self.store.run(&known.run_id).await;
@@ -80,7 +96,7 @@ impl RunService {
     }
 
     /// Takes over the processes of the server that ran here before. Those that have ended meanwhile end as if they did it now.
-    pub(crate) async fn adopt_runners(self: &Arc<Self>) -> sqlx::Result<()> {
+    pub(crate) async fn adopt_runners(self: &Arc<Self>) -> anyhow::Result<()> {
         if self.launcher.lock.is_none() {
             return Ok(());
         }
@@ -94,14 +110,11 @@ impl RunService {
                 });
                 continue;
             };
+            let Some(run) = self.store.run(&job.run_id).await? else { continue };
             let slot = self.launcher.slots.clone().try_acquire_owned().ok();
-            let (run_id, log_ref) = (job.run_id, job.log_ref);
-            self.watch_runner(
-                job.id,
-                KnownRunner { process, log_ref, run_id, is_stopping: false },
-                None,
-                slot,
-            );
+            let (run_id, log_ref, storage) = (job.run_id, job.log_ref, self.storage_path(&run)?);
+            let known = KnownRunner { process, log_ref, storage, run_id, is_stopping: false };
+            self.watch_runner(job.id, known, None, slot);
         }
         Ok(())
     }
@@ -164,5 +177,54 @@ impl RunService {
             }
         }
         Ok(())
+    }
+}
+
+/// What a Codex whose runner was killed has left. Others do not know these files.
+async fn remove_credentials(storage: PathBuf) {
+    let removed = tokio::task::spawn_blocking(move || {
+        for file in CREDENTIALS {
+            match remove_credential(&storage, file) {
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+                removed => removed?,
+            }
+        }
+        rustix::io::Result::Ok(())
+    });
+    if let Ok(Err(error)) = removed.await {
+        tracing::warn!("the credential files of a runner could not be removed: {error}");
+    }
+}
+
+/// The back end may have put a link in the place of its folder: none is followed.
+fn remove_credential(storage: &Path, file: &str) -> rustix::io::Result<()> {
+    let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let storage = openat(CWD, storage, folder, Mode::empty())?;
+    unlinkat(openat(storage, CODEX, folder, Mode::empty())?, file, AtFlags::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[tokio::test]
+    async fn credentials_are_removed_and_no_link_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (storage, other) = (folder.path().join("storage"), folder.path().join("other"));
+        remove_credentials(storage.clone()).await;
+        for folder in [&storage.join("codex"), &other] {
+            fs::create_dir_all(folder).unwrap();
+            for file in ["auth.json", "config.toml", "history"] {
+                fs::write(folder.join(file), "x").unwrap();
+            }
+        }
+        remove_credentials(storage.clone()).await;
+        assert_eq!(fs::read_dir(storage.join("codex")).unwrap().count(), 1);
+        fs::remove_dir_all(storage.join("codex")).unwrap();
+        symlink(&other, storage.join("codex")).unwrap();
+        remove_credentials(storage).await;
+        assert_eq!(fs::read_dir(other).unwrap().count(), 3);
     }
 }

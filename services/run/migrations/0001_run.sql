@@ -112,7 +112,7 @@ CREATE TABLE run_runner (
 );
 CREATE INDEX run_runner_of_run ON run_runner (run_id, attempt_id);
 
--- Starts of runners; `registered_at` is when the last runner of its attempt has registered. Where the server has started it itself, `owner`
+-- Starts of runners; `registered_at` is when the last runner of its attempt has registered. Where the server has started it itself, `server`
 -- is the server that looks after its process, and `pid` with the time of its start is the process.
 CREATE TABLE run_job (
     id TEXT PRIMARY KEY,
@@ -131,12 +131,12 @@ CREATE TABLE run_job (
     registered_at BIGINT,
     ended_at BIGINT,
     failed BIGINT NOT NULL,
-    owner TEXT,
+    server TEXT,
     isolation TEXT,
     pid BIGINT,
     pid_started BIGINT
 );
-CREATE INDEX run_job_of_owner ON run_job (owner) WHERE ended_at IS NULL AND owner IS NOT NULL;
+CREATE INDEX run_job_of_server ON run_job (server) WHERE ended_at IS NULL AND server IS NOT NULL;
 CREATE UNIQUE INDEX run_job_of_key ON run_job (run_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX run_job_of_run ON run_job (run_id, id);
 

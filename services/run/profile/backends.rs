@@ -5,7 +5,7 @@ use crate::RunService;
 use crate::access::RunAccess;
 use crate::error::Error;
 use crate::known_profiles::is_builtin;
-use crate::settings::BackEndKind;
+use crate::settings::ProfileBackEnd;
 use kernel::Caller;
 use proto_schemas::requests::run::{BackendList, Backends, RunBackend};
 use std::sync::Arc;
@@ -30,9 +30,9 @@ impl RunService {
 }
 
 /// What every back end of a kind can do.
-fn capabilities(kind: BackEndKind) -> &'static [&'static str] {
+fn capabilities(kind: ProfileBackEnd) -> &'static [&'static str] {
     match kind {
-        BackEndKind::ProcessJsonl => &["approval", "steer", "tools"],
-        BackEndKind::CodexStdio => &["approval", "diff", "plan", "reasoning", "resume", "steer", "tools"],
+        ProfileBackEnd::ProcessJsonl => &["approval", "steer", "tools"],
+        ProfileBackEnd::CodexStdio => &["approval", "diff", "plan", "reasoning", "resume", "steer", "tools"],
     }
 }

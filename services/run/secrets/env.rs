@@ -1,8 +1,7 @@
 //! Credentials in variables of the environment, which only the operator can change: with a restart.
 
-use super::{AUTH_JSON, SecretError, SecretStore, checked_name};
+use super::{AUTH_JSON, SecretError, SecretStore, StoredCredential, checked_name};
 use crate::known_profiles::is_slug;
-use crate::launcher::StoredCredential;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 

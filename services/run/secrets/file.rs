@@ -5,9 +5,8 @@
 //! Whoever reads both files reads the link once, and both files in the folder that it names. A folder without a link that an operator
 //! has made is read as it is.
 
-use super::{AUTH_JSON, KEYS, SecretError, SecretStore, checked_name};
+use super::{AUTH_JSON, KEYS, SecretError, SecretStore, StoredCredential, checked_name};
 use crate::known_profiles::profile_of_secret;
-use crate::launcher::StoredCredential;
 use kernel::Ids;
 use kernel::files::make_folder;
 use parking_lot::Mutex;

@@ -5,7 +5,6 @@ mod file;
 
 use crate::error::Error;
 use crate::known_profiles::{is_slug, secret_name};
-use crate::launcher::StoredCredential;
 use crate::settings::SecretStoreKind;
 use env::EnvSecrets;
 use file::FileSecrets;
@@ -35,6 +34,10 @@ pub(crate) trait SecretStore: Send + Sync {
     /// The profiles that have one, and which.
     fn versions(&self) -> Result<BTreeMap<String, Option<String>>, SecretError>;
 }
+
+/// The values of a credential, by key.
+#[derive(Clone, Default)]
+pub(crate) struct StoredCredential(pub BTreeMap<String, String>);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SecretError {

@@ -124,7 +124,7 @@ impl Store {
     /// The jobs whose runners a server looks after, and that have not ended.
     pub async fn jobs_of_owner(&self, owner: &str) -> sqlx::Result<Vec<JobRow>> {
         let row = json::row(self.engine(), JOB_READ);
-        let text = format!("SELECT {row} FROM run_job WHERE owner = $1 AND ended_at IS NULL ORDER BY id");
+        let text = format!("SELECT {row} FROM run_job WHERE server = $1 AND ended_at IS NULL ORDER BY id");
         let query = sqlx::query_scalar::<Any, String>(AssertSqlSafe(text)).bind(owner.to_owned());
         let rows = query.fetch_all(self.db.read()).await?;
         rows.iter().map(|row| Ok(json::read::<StoredJob>(row)?.read())).collect()

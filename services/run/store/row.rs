@@ -401,7 +401,7 @@ pub(super) const JOB: [Column; 20] = [
     ("registered_at", "BIGINT"),
     ("ended_at", "BIGINT"),
     ("failed", "BIGINT"),
-    ("owner", "TEXT"),
+    ("server", "TEXT"),
     ("isolation", "TEXT"),
     ("pid", "BIGINT"),
     ("pid_started", "BIGINT"),
@@ -409,7 +409,7 @@ pub(super) const JOB: [Column; 20] = [
 ];
 /// In the order of the members of [`StoredJob`].
 pub(super) const JOB_READ: &str = "id, run_id, command_id, attempt_id, idempotency_key, request_hash, launcher, env, \
-     idle_timeout_ms, log_ref, runner_id, created_at, registered_at, ended_at, failed, owner, isolation, pid, \
+     idle_timeout_ms, log_ref, runner_id, created_at, registered_at, ended_at, failed, server, isolation, pid, \
      pid_started, payer";
 
 #[derive(Serialize, Deserialize)]
@@ -429,7 +429,7 @@ pub(super) struct StoredJob {
     registered_at: Option<i64>,
     ended_at: Option<i64>,
     failed: i64,
-    owner: Option<String>,
+    server: Option<String>,
     isolation: Option<RunnerIsolation>,
     pid: Option<i64>,
     pid_started: Option<i64>,
@@ -454,7 +454,7 @@ impl StoredJob {
             registered_at: row.registered_at,
             ended_at: row.ended_at,
             failed: i64::from(row.failed),
-            owner: row.owner.clone(),
+            server: row.owner.clone(),
             isolation: row.isolation,
             pid: row.process.map(|process| process.pid),
             pid_started: row.process.map(|process| process.started),
@@ -479,7 +479,7 @@ impl StoredJob {
             registered_at: self.registered_at,
             ended_at: self.ended_at,
             failed: self.failed == 1,
-            owner: self.owner,
+            owner: self.server,
             isolation: self.isolation,
             process: self.pid.zip(self.pid_started).map(|(pid, started)| RunnerProcessId { pid, started }),
         }

@@ -12,7 +12,7 @@ const NO_ROLLOUT: &str = "no rollout found for thread id";
 
 /// A line of Codex.
 #[derive(Debug, PartialEq)]
-pub(super) enum CodexLine {
+pub(super) enum CodexMessage {
     /// The answer to a request of ours: its result, or the sentence of its error.
     Answer {
         request: u64,
@@ -31,7 +31,7 @@ pub(super) enum CodexLine {
 }
 
 #[derive(Deserialize)]
-struct RawLine {
+struct RawMessage {
     #[serde(default)]
     id: Value,
     method: Option<String>,
@@ -47,21 +47,21 @@ struct RawError {
     message: String,
 }
 
-impl CodexLine {
+impl CodexMessage {
     /// No sentence has a part of the line: it may be anything.
-    pub fn read(line: &[u8]) -> Result<CodexLine, String> {
+    pub fn read(line: &[u8]) -> Result<CodexMessage, String> {
         let no_message = || "codex wrote a line that is no message of its protocol".to_owned();
-        let raw: RawLine = serde_json::from_slice(line).map_err(|_| no_message())?;
+        let raw: RawMessage = serde_json::from_slice(line).map_err(|_| no_message())?;
         match (raw.method, raw.id) {
-            (Some(method), Value::Null) => Ok(CodexLine::Notice { method, params: raw.params }),
-            (Some(method), id) => Ok(CodexLine::Question { id, method, params: raw.params }),
+            (Some(method), Value::Null) => Ok(CodexMessage::Notice { method, params: raw.params }),
+            (Some(method), id) => Ok(CodexMessage::Question { id, method, params: raw.params }),
             (None, id) => {
                 let request = id.as_u64().ok_or_else(no_message)?;
                 let result = match (raw.error, raw.result) {
                     (Some(error), _) => Err(error.message),
                     (None, result) => Ok(result.unwrap_or_default()),
                 };
-                Ok(CodexLine::Answer { request, result })
+                Ok(CodexMessage::Answer { request, result })
             }
         }
     }
@@ -148,26 +148,26 @@ mod tests {
         for (line, read) in [
             (
                 r#"{"id":7,"result":{"turnId":"t"}}"#,
-                CodexLine::Answer { request: 7, result: Ok(json!({ "turnId": "t" })) },
+                CodexMessage::Answer { request: 7, result: Ok(json!({ "turnId": "t" })) },
             ),
             (
                 r#"{"error":{"code":-32600,"message":"no"},"id":7}"#,
-                CodexLine::Answer { request: 7, result: Err("no".to_owned()) },
+                CodexMessage::Answer { request: 7, result: Err("no".to_owned()) },
             ),
             (
                 r#"{"method":"x","id":0,"params":{"a":1}}"#,
-                CodexLine::Question { id: json!(0), method: "x".to_owned(), params: json!({ "a": 1 }) },
+                CodexMessage::Question { id: json!(0), method: "x".to_owned(), params: json!({ "a": 1 }) },
             ),
             (
                 r#"{"method":"x","emittedAtMs":1}"#,
-                CodexLine::Notice { method: "x".to_owned(), params: Value::Null },
+                CodexMessage::Notice { method: "x".to_owned(), params: Value::Null },
             ),
         ] {
-            assert_eq!(CodexLine::read(line.as_bytes()), Ok(read), "{line}");
+            assert_eq!(CodexMessage::read(line.as_bytes()), Ok(read), "{line}");
         }
         for line in ["", "hello", "[]", "7", "{}", r#"{"id":"a","result":1}"#, "{\"method\":7}", "{\"id\":1"]
         {
-            let refused = CodexLine::read(line.as_bytes()).unwrap_err();
+            let refused = CodexMessage::read(line.as_bytes()).unwrap_err();
             assert_eq!(refused, "codex wrote a line that is no message of its protocol", "{line}");
         }
     }

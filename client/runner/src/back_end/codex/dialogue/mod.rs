@@ -4,7 +4,7 @@
 mod tests;
 
 use super::failure::failure_of;
-use super::protocol::{self, CodexLine};
+use super::protocol::{self, CodexMessage};
 use super::question::question_of;
 use super::turn::CodexTurn;
 use crate::back_end::{ApprovalAnswer, BackEndError, BackEndEvent, TurnEnd, TurnRequest, TurnStatus};
@@ -198,10 +198,10 @@ impl CodexDialogue {
     /// A line of Codex. An error is why it cannot be used any longer.
     pub fn hear(&mut self, line: &[u8], now: Instant) -> Result<(), String> {
         self.unread += line.len();
-        match CodexLine::read(line)? {
-            CodexLine::Answer { request, result } => self.answered(request, result, now),
-            CodexLine::Question { id, method, params } => self.asked(&id, method, &params),
-            CodexLine::Notice { method, params } => self.noticed(&method, &params, now),
+        match CodexMessage::read(line)? {
+            CodexMessage::Answer { request, result } => self.answered(request, result, now),
+            CodexMessage::Question { id, method, params } => self.asked(&id, method, &params),
+            CodexMessage::Notice { method, params } => self.noticed(&method, &params, now),
         }
         Ok(())
     }
