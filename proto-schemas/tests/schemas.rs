@@ -295,6 +295,7 @@ fn sample(name: &str) -> Option<&'static str> {
         "tenant_token" => "art_0aZ9bY8cX70aZ9bY8cX70aZ9bY8cX70aZ9bY8cX7",
         "tenant_token_prefix" => "art_0aZ9bY8c",
         "configured_profile" => "deepseek",
+        "validation" => "val_0190163d868b7ce2a5f1c1b6d0b3a7e4",
         "trusted_root" => "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         "now_ms" => "1794701761845",
         "now_seconds" => "1794701761",

@@ -27,6 +27,8 @@ pub struct Settings {
     pub runner: LocalRunnerSettings,
     /// Which program works on the runs of a profile, by the name of the profile.
     pub profiles: BTreeMap<String, ProfileSettings>,
+    /// The tenant whose runs try whether profiles work. Default: the first tenant by name.
+    pub validation_tenant: Option<String>,
     /// Where credentials of provider profiles are stored.
     pub secrets: SecretStoreKind,
     /// The maximum number of active runs per tenant: those with a lease or with a command that has not ended.
@@ -131,6 +133,14 @@ impl Settings {
         }
     }
 
+    /// The tenant whose runs try whether profiles work. There is none where no tenant is listed.
+    pub(crate) fn tenant_of_validations(&self) -> Option<(&String, &TenantSettings)> {
+        match &self.validation_tenant {
+            Some(name) => self.tenants.get_key_value(name),
+            None => self.tenants.first_key_value(),
+        }
+    }
+
     /// The profiles that are listed although nothing is stored for them.
     pub(crate) fn known_profiles(&self) -> BTreeSet<&str> {
         BUILT_IN.into_iter().chain(self.profiles.keys().map(String::as_str)).collect()
@@ -181,6 +191,7 @@ impl Default for Settings {
             local_runners: 0,
             runner: LocalRunnerSettings::default(),
             profiles: BTreeMap::new(),
+            validation_tenant: None,
             secrets: SecretStoreKind::File,
             active_runs: 1000,
             waiting_commands: 100,
@@ -241,6 +252,12 @@ impl ServiceSettings for Settings {
             anyhow::ensure!(
                 variable.is_none_or(is_variable),
                 "run.profiles.{name}.credential_env: must be the name of a variable, of A-Z, 0-9 and _"
+            );
+        }
+        if let Some(tenant) = &self.validation_tenant {
+            anyhow::ensure!(
+                self.tenants.contains_key(tenant),
+                "run.validation_tenant: {tenant} is not a tenant"
             );
         }
         let root_alone = self.manager_root.is_some() && self.manager_url.is_none();

@@ -27,7 +27,7 @@ pub(super) fn server(settings: &str) -> TestManager {
 }
 
 /// A profile whose back end is a script.
-fn scripted(name: &str, script: &str) -> String {
+pub(super) fn scripted(name: &str, script: &str) -> String {
     let words = ["/bin/sh", "-c", script].map(|word| serde_json::to_string(word).expect("a text"));
     format!("run.profiles.{name} = {{ kind = \"process-jsonl\", program = [{}] }}\n", words.join(", "))
 }

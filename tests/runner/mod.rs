@@ -9,3 +9,4 @@ mod model;
 mod process;
 mod table;
 mod turns;
+mod validation;

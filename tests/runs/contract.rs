@@ -11,7 +11,7 @@ use super::client::{
 use crate::support::agent::{random_hex, text};
 
 /// The routes that the seed lists, for back ends and for runners.
-const ROUTES: [&str; 42] = [
+const ROUTES: [&str; 44] = [
     "GET /health",
     "GET /health/live",
     "GET /health/readiness",
@@ -42,6 +42,8 @@ const ROUTES: [&str; 42] = [
     "GET /provider-profiles/{profile}",
     "DELETE /provider-profiles/{profile}",
     "PUT /provider-profiles/{profile}/credential",
+    "POST /provider-profiles/{profile}/validate",
+    "GET /provider-profiles/{profile}/validations/{validationId}",
     "GET /runs/{runId}/approvals",
     "POST /runs/{runId}/approvals/{approvalId}",
     "POST /sessions/storage/gc",

@@ -89,8 +89,12 @@ impl InternalCalls {
         let ours = TestDomain { issuer: ISSUER.to_owned(), ..TestDomain::new("ours") };
         let theirs = TestDomain { issuer: "other.example".to_owned(), ..TestDomain::new("other") };
         let names = ours.resolve() + &theirs.resolve();
-        let mesh = if split() { String::new() } else { ours.mesh_settings() };
-        let mut server = ours.prepared(&format!("{names}{HIGH_LIMITS}\n{mesh}"));
+        let more = match split() {
+            // The run service knows by itself only of a gateway in its own process.
+            true => format!("run.manager_url = \"{}\"\n", ours.plain_url()),
+            false => ours.mesh_settings(),
+        };
+        let mut server = ours.prepared(&format!("{names}{HIGH_LIMITS}\n{more}"));
         if !split() {
             server.make_mesh();
         }

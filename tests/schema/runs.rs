@@ -63,7 +63,7 @@ pub async fn values(server: &TestServer, caller: &TestIdentity, example: &str) -
     values
 }
 
-/// What only the operator can prepare: a token of the tenant, a credential, and a runner with the lease of a run.
+/// What only the operator can prepare: a token of the tenant, a credential, a validation, and a runner with the lease of a run.
 pub async fn values_of_operator(server: &TestServer, example: &str) -> Values {
     let mut values = Values::new();
     let wanted = |name: &str| is_wanted(example, name);
@@ -82,6 +82,10 @@ pub async fn values_of_operator(server: &TestServer, example: &str) -> Values {
         };
         by_operator(server, &credential).await;
         values.insert("configured_profile".to_owned(), name);
+    }
+    if wanted("validation") {
+        let begun = by_operator(server, &profile::Validate { profile: PROFILE.to_owned() }).await;
+        values.insert("validation".to_owned(), begun.validation_id);
     }
     if example.contains("{{runner_") || example.contains("{{number:runner_epoch}}") {
         let session_ref = match wanted("runner_session") {

@@ -30,6 +30,11 @@ impl TestDomain {
         format!("federation.resolve.\"{}\" = \"{}:{SECURE}\"\n", self.issuer, self.address)
     }
 
+    /// Where its server listens without TLS.
+    pub fn plain_url(&self) -> String {
+        format!("http://{}:{PLAIN}", self.address)
+    }
+
     /// The folder of its server.
     pub fn prepared(&self, settings: &str) -> TestServer {
         let listen = [SECURE, PLAIN].map(|port| SocketAddrV4::new(self.address, port));

@@ -211,3 +211,18 @@ CREATE TABLE run_profile (
     model TEXT,
     updated_at BIGINT NOT NULL
 );
+
+-- Validations of profiles, the last ones of each: a run with one command and one runner job. How it has ended is stored here, too, because
+-- the run is removed before. `failed` says nothing before `ended_at` is set.
+CREATE TABLE run_validation (
+    id TEXT PRIMARY KEY,
+    profile TEXT NOT NULL,
+    run_id TEXT NOT NULL,
+    command_id TEXT NOT NULL,
+    job_id TEXT NOT NULL,
+    failed BIGINT NOT NULL,
+    failure_kind TEXT,
+    created_at BIGINT NOT NULL,
+    ended_at BIGINT
+);
+CREATE INDEX run_validation_of_profile ON run_validation (profile, created_at);

@@ -31,7 +31,8 @@ impl RunService {
         // gets no runner.
         self.secrets.remove(&profile).await?;
         self.store.remove_profile(&mut tx, &profile).await?;
+        self.store.remove_validations(&mut tx, &profile).await?;
         self.store.db().commit(tx).await?;
-        Ok(GotProfile { profile: record(&self.settings, &profile, false, None) })
+        Ok(GotProfile { profile: record(&self.settings, &profile, false, None, None) })
     }
 }

@@ -27,7 +27,8 @@ impl RunService {
             return Err(Error::NotFound(format!("profile {profile}")));
         }
         let version = self.secrets.version(profile).await?;
-        let row = self.store.profile(profile).await?;
-        Ok(record(&self.settings, profile, has_credential, row.filter(|row| row.is_of(version.as_deref()))))
+        let row = self.store.profile(profile).await?.filter(|row| row.is_of(version.as_deref()));
+        let validation = self.store.newest_validation(profile).await?;
+        Ok(record(&self.settings, profile, has_credential, row, validation))
     }
 }

@@ -16,10 +16,11 @@ impl RunService {
         let versions = self.secrets.versions().await?;
         let configured = versions.keys().cloned().collect();
         let mut rows = self.store.profiles().await?;
+        let mut validations = self.store.newest_validations().await?;
         let profiles = profiles(&self.settings, &configured).into_iter().map(|(profile, has_credential)| {
             let version = versions.get(profile).and_then(Option::as_deref);
             let row = rows.remove(profile).filter(|row| row.is_of(version));
-            record(&self.settings, profile, has_credential, row)
+            record(&self.settings, profile, has_credential, row, validations.remove(profile))
         });
         Ok(ProfileList { profiles: profiles.collect() })
     }

@@ -1,4 +1,4 @@
-//! Provider profiles: which back end works on a run, with which credential.
+//! Provider profiles: which back end works on a run, with which credential, and whether it does.
 
 mod backends;
 mod check;
@@ -7,6 +7,9 @@ mod get;
 mod list;
 mod record;
 mod set_credential;
+mod validate;
+mod validation;
+mod validation_get;
 
 use crate::RunService;
 use kernel::Rpc;
@@ -18,4 +21,6 @@ pub(crate) fn methods(rpc: Rpc<RunService>) -> Rpc<RunService> {
         .method(RunService::profile_get)
         .method(RunService::profile_set_credential)
         .method(RunService::profile_delete)
+        .method(RunService::profile_validate)
+        .method(RunService::profile_validation_get)
 }

@@ -3,9 +3,9 @@
 use crate::known_profiles::{NAMESPACE, is_builtin, secret_name};
 use crate::secrets::{AUTH_JSON, CONFIG_TOML};
 use crate::settings::Settings;
-use crate::store::ProfileRow;
+use crate::store::{ProfileRow, ValidationRow};
 use kernel::iso_ms;
-use proto_schemas::requests::profile::ProviderProfile;
+use proto_schemas::requests::profile::{ProfileValidation, ProviderProfile};
 use proto_schemas::requests::run::SecretRef;
 
 impl ProfileRow {
@@ -21,6 +21,7 @@ pub(super) fn record(
     profile: &str,
     has_credential: bool,
     row: Option<ProfileRow>,
+    validation: Option<ValidationRow>,
 ) -> ProviderProfile {
     let row = row.filter(|_| has_credential);
     let secret_ref = settings.needs_credential(profile).then(|| SecretRef {
@@ -47,6 +48,11 @@ pub(super) fn record(
         base_url,
         model,
         updated_at: at.map(iso_ms),
-        last_validation: None,
+        last_validation: validation.map(|row| ProfileValidation {
+            status: row.status(),
+            at: iso_ms(row.ended_at.unwrap_or(row.created_at)),
+            validation_id: row.id,
+            failure_kind: row.failure_kind,
+        }),
     }
 }

@@ -23,6 +23,7 @@ pub(crate) static KEEPING: Keeping = Keeping {
         ("run_event", "counted in the row of its run"),
         ("run_token", "made by the operator, or one for each runner job, and removed with its run"),
         ("run_profile", "written by administrators only, one for each profile"),
+        ("run_validation", "made by administrators only, the last ones of each profile"),
     ],
 };
 

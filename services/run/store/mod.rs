@@ -10,6 +10,7 @@ mod read;
 mod row;
 mod sessions;
 mod tokens;
+mod validations;
 mod wanted;
 mod write;
 
@@ -21,6 +22,7 @@ pub(crate) use sessions::{FoundStorage, ListedSessions, NewSession, ReportingLea
 #[cfg(test)]
 pub(crate) use tokens::TokenRun;
 pub(crate) use tokens::{NewToken, TokenFacts};
+pub(crate) use validations::{ValidationEnd, ValidationRow};
 pub(crate) use wanted::RunsWanted;
 
 use kernel::{Account, Db, Engine};

@@ -56,6 +56,9 @@ impl RunService {
     pub(crate) async fn maintain(&self) {
         loop {
             sleep(MAINTAIN_EVERY).await;
+            if let Err(error) = self.settle_validations().await {
+                RpcError::from(error).log("profile.validate");
+            }
             if let Err(error) = self.remove_ended(self.clock.now_ms()).await {
                 RpcError::from(error).log("run.maintenance");
             }

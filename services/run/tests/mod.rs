@@ -10,3 +10,4 @@ mod runner;
 mod session;
 mod support;
 mod two;
+mod validations;

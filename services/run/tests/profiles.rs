@@ -1,10 +1,10 @@
-//! Profiles, their credentials, and what the back ends can do.
+//! Profiles, their credentials, what the back ends can do, and which profiles can be tried.
 
 use super::support::{TestRun, TestRuns, admin, hwlab, refusal};
 use crate::Settings;
 use crate::secrets::AUTH_JSON;
 use crate::settings::SecretStoreKind;
-use kernel::Caller;
+use kernel::{Caller, ServiceSettings as _};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -221,4 +221,69 @@ async fn a_run_whose_credential_was_deleted_gets_no_runner() {
     let command = runs.ok("run.command_create", turn).await["command"]["commandId"].clone();
     let job = json!({ "runId": run, "commandId": command, "launcher": "external" });
     runs.ok("run.runner_job_create", job).await;
+}
+
+#[tokio::test]
+async fn a_profile_that_cannot_be_tried_is_refused_before_there_is_a_run() {
+    let runs = TestRuns::open().await;
+    for (profile, expected) in [
+        ("nothing-here", refusal("not-found", 404)),
+        ("No Name", refusal("schema-invalid", 400)),
+        ("codex", refusal("secret-unavailable", 409)),
+        // This service knows of no gateway, so it starts no runners.
+        ("example", refusal("schema-invalid", 400)),
+    ] {
+        let refused = runs.refused_to(&admin(), "profile.validate", json!({ "profile": profile })).await;
+        assert_eq!(refused, expected, "{profile}");
+    }
+    let example = json!({ "profile": "example" });
+    let error = runs.call(&admin(), "profile.validate", example.clone()).await.unwrap_err();
+    assert!(error.to_string().contains("set run.launcher to local"), "{error}");
+    let listed = runs.call(&admin(), "run.list", json!({})).await.unwrap();
+    assert_eq!(listed["runs"], json!([]));
+
+    let unknown = json!({ "profile": "example", "validationId": "val_unknown" });
+    assert_eq!(
+        runs.refused_to(&admin(), "profile.validation_get", unknown.clone()).await,
+        refusal("not-found", 404)
+    );
+    for caller in [hwlab(), Caller::Unauthenticated(None)] {
+        for (method, params) in [("profile.validate", &example), ("profile.validation_get", &unknown)] {
+            assert!(runs.call(&caller, method, params.clone()).await.is_err(), "{method} {caller:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_validation_that_cannot_begin_leaves_no_open_run() {
+    // Its run gets no command.
+    let settings = Settings {
+        manager_url: Some("http://127.0.0.1:1".to_owned()),
+        waiting_commands: 0,
+        ..Settings::default()
+    };
+    for (tenant, expected) in [(None, "hwlab"), (Some("unidesk"), "unidesk")] {
+        let validation_tenant = tenant.map(str::to_owned);
+        let runs = TestRuns::with(Settings { validation_tenant, ..settings.clone() }).await;
+        let example = json!({ "profile": "example" });
+        let refused = runs.refused_to(&admin(), "profile.validate", example.clone()).await;
+        assert_eq!(refused, refusal("rate-limited", 429));
+        let listed = runs.call(&admin(), "run.list", json!({})).await.unwrap();
+        let [run] = &listed["runs"].as_array().unwrap()[..] else { panic!("{listed}") };
+        assert_eq!(
+            (&run["tenantId"], &run["projectId"], &run["status"]),
+            (&json!(expected), &json!("profile-validation"), &json!("cancelled"))
+        );
+        assert_eq!(run["executionPolicy"]["timeoutMs"], 120_000);
+        let shown = runs.ok("profile.get", example).await;
+        assert_eq!(shown["profile"]["lastValidation"], json!(null));
+    }
+}
+
+#[test]
+fn validations_are_for_a_tenant_of_the_server() {
+    let with = |tenant: &str| Settings { validation_tenant: Some(tenant.to_owned()), ..Settings::default() };
+    assert!(with("unidesk").check().is_ok());
+    let error = with("nobody").check().unwrap_err().to_string();
+    assert_eq!(error, "run.validation_tenant: nobody is not a tenant");
 }

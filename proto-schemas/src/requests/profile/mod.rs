@@ -1,4 +1,4 @@
-//! Calls of `profile`: provider profiles and their credentials, which are written and never read.
+//! Calls of `profile`: provider profiles, their credentials, which are written and never read, and whether they work.
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -44,9 +44,18 @@ pub struct ProviderProfile {
 #[serde(rename_all = "camelCase")]
 pub struct ProfileValidation {
     pub validation_id: String,
-    pub status: String,
+    pub status: ValidationStatus,
     pub failure_kind: Option<String>,
     pub at: String,
+}
+
+/// Where a validation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ValidationStatus {
+    Running,
+    Passed,
+    Failed,
 }
 
 /// `profile.get`: read a profile.
@@ -100,4 +109,55 @@ pub struct Delete {
 impl Request for Delete {
     const METHOD: &'static str = "profile.delete";
     type Result = GotProfile;
+}
+
+/// `profile.validate`: try whether a profile works.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Validate {
+    pub profile: String,
+}
+
+impl Request for Validate {
+    const METHOD: &'static str = "profile.validate";
+    type Result = BegunValidation;
+}
+
+/// A validation that has begun, and the run that it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BegunValidation {
+    pub validation_id: String,
+    pub profile: String,
+    pub status: ValidationStatus,
+    pub run_id: String,
+    pub command_id: String,
+    pub runner_job_id: String,
+}
+
+/// `profile.validation_get`: read a validation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ValidationGet {
+    pub profile: String,
+    pub validation_id: String,
+}
+
+impl Request for ValidationGet {
+    const METHOD: &'static str = "profile.validation_get";
+    type Result = GotValidation;
+}
+
+/// One validation. Members without a value are `null`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GotValidation {
+    pub validation_id: String,
+    pub profile: String,
+    pub status: ValidationStatus,
+    pub failure_kind: Option<String>,
+    pub run_id: String,
+    pub command_id: String,
+    pub runner_job_id: String,
+    pub created_at: String,
+    pub ended_at: Option<String>,
 }

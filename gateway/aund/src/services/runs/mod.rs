@@ -45,7 +45,7 @@ enum RunsSubcommand {
     Result(result::RunResultCommand),
     /// List the open questions of a run, or answer one
     Approve(approve::ApproveCommand),
-    /// Show provider profiles, and set or delete their credentials
+    /// Show provider profiles, set or delete their credentials, or try whether they work
     Profiles(profiles::ProfilesCommand),
 }
 

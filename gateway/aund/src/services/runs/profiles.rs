@@ -1,14 +1,22 @@
-//! `aund runs profiles`: what runs can be worked on with, and the credentials for it.
+//! `aund runs profiles`: what runs can be worked on with, the credentials for it, and whether it works.
 
 use super::caller::{RunCaller, RunCallerArgs};
+use super::text::word;
 use crate::show::{Show, printable_line, time};
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use clap::Args;
-use proto_schemas::requests::profile::{Delete, Get, GotProfile, List, ProviderProfile, SetCredential};
+use proto_schemas::requests::profile::{
+    Delete, Get, GotProfile, List, ProviderProfile, SetCredential, Validate, ValidationGet, ValidationStatus,
+};
 use serde_json::{Map, Value};
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// How often it is asked whether a validation has ended.
+const ASK_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Args)]
 pub(super) struct ProfilesCommand {
@@ -29,15 +37,22 @@ pub(super) struct ProfilesCommand {
     /// Delete the credential of the profile
     #[arg(long, requires = "name", conflicts_with_all = ["set_credential", "asking"])]
     delete: bool,
+    /// Try whether the profile works: its back end answers a short turn. Exits with code 1 if it does not
+    #[arg(long, requires = "name", conflicts_with_all = ["set_credential", "delete", "asking"])]
+    validate: bool,
     #[command(flatten)]
     caller: RunCallerArgs,
 }
 
 impl ProfilesCommand {
     pub async fn run(self) -> anyhow::Result<()> {
-        let ProfilesCommand { name, set_credential, config_toml, base_url, model, delete, caller } = self;
+        let ProfilesCommand { name, set_credential, config_toml, base_url, model, delete, validate, caller } =
+            self;
         let caller = caller.caller()?;
         let Some(profile) = name else { return list(&caller).await };
+        if validate {
+            return try_out(&caller, profile).await;
+        }
         let shown = if delete {
             caller.ask(&Delete { profile }).await?
         } else if let Some(file) = set_credential {
@@ -57,6 +72,31 @@ async fn list(caller: &RunCaller) -> anyhow::Result<()> {
         return Ok(show.line(&serde_json::to_string(&listed)?)?);
     }
     Ok(listed.profiles.iter().try_for_each(|profile| show.line(&line(&show, profile)))?)
+}
+
+/// Waits for the end of a validation, which the server sets if nobody else does.
+async fn try_out(caller: &RunCaller, profile: String) -> anyhow::Result<()> {
+    let begun = caller.ask(&Validate { profile: profile.clone() }).await?;
+    let get = ValidationGet { profile, validation_id: begun.validation_id };
+    let ended = loop {
+        let read = caller.ask(&get).await?;
+        if read.status != ValidationStatus::Running {
+            break read;
+        }
+        sleep(ASK_EVERY).await;
+    };
+    let (show, name) = (caller.show, printable_line(&ended.profile));
+    if show.json {
+        show.line(&serde_json::to_string(&ended)?)?;
+    }
+    if ended.status != ValidationStatus::Passed {
+        let why = ended.failure_kind.as_deref().unwrap_or("it has failed");
+        bail!("{name} does not work: {}", printable_line(why));
+    }
+    if !show.json {
+        show.line(&format!("{name} works"))?;
+    }
+    Ok(())
 }
 
 fn print(show: &Show, shown: &GotProfile) -> anyhow::Result<()> {
@@ -127,7 +167,7 @@ fn lines(show: &Show, profile: &ProviderProfile) -> Vec<String> {
     }
     if let Some(validation) = &profile.last_validation {
         let why = validation.failure_kind.as_deref().map(|kind| format!(" ({kind})"));
-        let status = format!("{}{}", validation.status, why.unwrap_or_default());
+        let status = format!("{}{}", word(validation.status), why.unwrap_or_default());
         field("validated", format!("{} {}", printable_line(&status), time(&validation.at)));
     }
     lines
