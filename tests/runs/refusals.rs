@@ -52,6 +52,7 @@ impl RunFixture {
             "commandId" => json!(self.command),
             "sessionId" => json!(self.session),
             "runnerJobId" => json!(self.job),
+            "validationId" => json!("val_0190163d868b7ce2a5f1c1b6d0b3a7e4"),
             "approvalId" => json!(APPROVAL),
             "runnerId" => json!(self.runner.id),
             "attemptId" => json!(self.runner.attempt),

@@ -18,7 +18,7 @@ use crate::support::socket::TestSocket;
 use crate::support::{ISSUER, TestServer, now, now_ms, until};
 
 /// Many callers from one address, each with a few calls of its own, on sockets that may wait for others.
-const HIGH_LIMITS: &str = "limits.registrations_per_minute = 60000\nlimits.http_per_second = 10000\nlimits.classes.\"task.create\" = 60000\nlimits.auth_timeout_ms = 600000\nrun.tenants.demo.aids = [\"*\"]";
+const HIGH_LIMITS: &str = "limits.registrations_per_minute = 60000\nlimits.http_per_second = 10000\nlimits.classes.\"task.create\" = 60000\nlimits.auth_timeout_ms = 600000\nlimits.ping_timeout_ms = 600000\nrun.tenants.demo.aids = [\"*\"]";
 
 /// Whatever only this caller can know, found before the example is filled because finding it takes calls.
 pub async fn values(

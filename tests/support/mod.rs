@@ -356,11 +356,30 @@ impl TestServer {
 impl Drop for TestServer {
     fn drop(&mut self) {
         self.kill();
+        kill_runners(&self.folder);
         if std::thread::panicking() {
             let log = self.log();
             let lines: Vec<&str> = log.lines().collect();
             let last = lines.len().saturating_sub(60);
             eprintln!("the end of the server's log:\n{}", lines[last..].join("\n"));
+        }
+    }
+}
+
+/// Runners outlive their server, and look for it for a long time.
+fn kill_runners(folder: &Path) {
+    let folders = [folder.join("data"), folder.join("split/run1"), folder.join("split/run2")];
+    if !folders.iter().any(|folder| folder.join("runners/jobs").exists()) {
+        return;
+    }
+    let home = format!("HOME={}/", folder.display());
+    let entries = fs::read_dir("/proc").expect("there are processes");
+    let processes: Vec<String> =
+        entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    for process in processes.iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
+        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(|one| one.starts_with(home.as_bytes())) {
+            let _ = Command::new("kill").args(["-KILL", process]).stderr(Stdio::null()).status();
         }
     }
 }
