@@ -4,6 +4,7 @@
 mod codex;
 mod deaths;
 mod ends;
+mod kills;
 mod local;
 mod model;
 mod process;

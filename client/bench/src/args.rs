@@ -39,6 +39,9 @@ pub struct Args {
     /// Measure runs instead of the gateway: appends, claims, results and event streams over HTTP
     #[arg(long, conflicts_with_all = ["message", "search", "federation", "shape", "task", "before"])]
     run: bool,
+    /// Measure the runners that the server starts instead of the gateway: starts, turns, idle and deltas
+    #[arg(long, conflicts_with_all = ["message", "search", "federation", "shape", "task", "run", "before"])]
+    runner: bool,
     /// Events of the run whose result is read, next to one with a tenth of them
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(10..=100_000))]
     events: u32,
@@ -76,7 +79,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", default_value = "nats-server")]
     nats_server: PathBuf,
     /// A short run: 2 rounds of 1 second, 500 idle connections, 500 recipients, 5,000 messages in the inbox, 5,000 agents,
-    /// 5,000 tasks, 5,000 events, 100 event streams
+    /// 5,000 tasks, 5,000 events, 100 event streams, 20 idle runners for 2 seconds
     #[arg(long)]
     quick: bool,
 }
@@ -104,14 +107,14 @@ pub(super) enum ServerShape {
     Split,
 }
 
-/// What is measured: four about the gateway, then those of `--message`, of `--task`, and of `--run`.
+/// What is measured: four about the gateway, then those of `--message`, of `--task`, of `--run`, and of `--runner`.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// `meta.ping` through authenticated sessions
     Ping,
     /// A registered agent and `meta.ping` over HTTP, on connections that stay open
     Http,
-    /// Memory of idle authenticated connections
+    /// Memory of idle authenticated connections; with `--runner`, the same as `idle-runners`
     Idle,
     /// Connects with a token, and full logins
     Connect,
@@ -137,6 +140,14 @@ pub(super) enum What {
     Results,
     /// From an append to the event streams of those who watch
     Watchers,
+    /// From the request for a runner to the first event of its run, and to the end of its turn
+    Starts,
+    /// Turns of a runner that waits already
+    Turns,
+    /// Memory and CPU time of idle runners, and of a server with 200 of them
+    IdleRunners,
+    /// From the text of a back end to the event stream of one who watches
+    Deltas,
 }
 
 /// What all measurements are about that are made if none is named.
@@ -146,6 +157,7 @@ pub(super) enum BenchSubject {
     Messages,
     Tasks,
     Runs,
+    Runners,
 }
 
 /// The arguments, with `--quick` already applied.
@@ -162,6 +174,9 @@ pub(super) struct Plan {
     pub(super) tasks: usize,
     pub(super) events: usize,
     pub(super) watchers: usize,
+    pub(super) idle_runners: usize,
+    /// How long idle runners are watched.
+    pub(super) idle_span: Duration,
     pub(super) federation: bool,
     pub(super) recipients: usize,
     pub(super) waiting: usize,
@@ -175,18 +190,21 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn of(args: &Args) -> Self {
         let quick = |quick: u32, full: u32| if args.quick { quick } else { full };
+        let subject = BenchSubject::of(args);
         Self {
             span: Duration::from_secs(if args.quick { 1 } else { args.seconds }),
             rounds: quick(2, args.rounds) as usize,
             connections: args.connections as usize,
             idle_connections: quick(500, args.idle_connections) as usize,
-            only: args.only.clone(),
-            subject: BenchSubject::of(args),
+            only: args.only.iter().map(|what| what.of(subject)).collect(),
+            subject,
             search: args.search,
             agents: quick(5_000, args.agents) as usize,
             tasks: quick(5_000, args.tasks) as usize,
             events: quick(5_000, args.events) as usize,
             watchers: quick(100, args.watchers) as usize,
+            idle_runners: quick(20, 200) as usize,
+            idle_span: Duration::from_secs(u64::from(quick(2, 20))),
             federation: args.federation,
             recipients: quick(500, args.recipients) as usize,
             waiting: quick(5_000, args.waiting) as usize,
@@ -203,29 +221,47 @@ impl Plan {
         self.idle_connections.max(self.watchers)
     }
 
+    /// How the rounds are run, for the report.
+    pub(super) fn rounds_text(&self) -> String {
+        match self.subject {
+            BenchSubject::Runners => self.rounds.to_string(),
+            _ => format!("{} of {:?} on each side, alternating", self.rounds, self.span),
+        }
+    }
+
     pub(super) fn wants(&self, what: What) -> bool {
         if self.only.is_empty() { what.subject() == self.subject } else { self.only.contains(&what) }
     }
 }
 
 impl What {
+    /// What is meant by a name that two subjects have.
+    fn of(self, subject: BenchSubject) -> Self {
+        match (self, subject) {
+            (What::Idle, BenchSubject::Runners) => What::IdleRunners,
+            (what, _) => what,
+        }
+    }
+
     fn subject(self) -> BenchSubject {
         match self {
             What::Ping | What::Http | What::Idle | What::Connect => BenchSubject::Gateway,
             What::Send | What::Depth | What::Postgres | What::Delivery | What::Pull => BenchSubject::Messages,
             What::Transitions | What::TaskList => BenchSubject::Tasks,
             What::Appends | What::Claims | What::Results | What::Watchers => BenchSubject::Runs,
+            What::Starts | What::Turns | What::IdleRunners | What::Deltas => BenchSubject::Runners,
         }
     }
 }
 
 impl BenchSubject {
     fn of(args: &Args) -> Self {
-        match (args.message, args.task, args.run) {
-            (true, _, _) => BenchSubject::Messages,
-            (false, true, _) => BenchSubject::Tasks,
-            (false, false, true) => BenchSubject::Runs,
-            (false, false, false) => BenchSubject::Gateway,
+        match (args.message, args.task, args.run, args.runner) {
+            (true, _, _, _) => BenchSubject::Messages,
+            (false, true, _, _) => BenchSubject::Tasks,
+            (false, false, true, _) => BenchSubject::Runs,
+            (false, false, false, true) => BenchSubject::Runners,
+            (false, false, false, false) => BenchSubject::Gateway,
         }
     }
 }

@@ -3,8 +3,9 @@
 //! The bench starts two child processes of this same binary: the real server, and a raw baseline (`raw.rs`).
 //! It gives both the same load in alternating rounds. `--message` does the same for messages (`message/`), against
 //! bare loops over the store, `--search` for the directory (`search/`), against the full-text search of SQLite, `--task` for
-//! tasks (`task/`), against messages, and `--run` for runs (`run/`), against a bare handler and messages. The load generator shares the
-//! machine with them, so figures are also given per second of the server's own CPU time, which the generator hardly disturbs.
+//! tasks (`task/`), against messages, and `--run` for runs (`run/`), against a bare handler and messages. `--runner` measures the runners
+//! that the server starts (`run/runner/`), and compares them with nothing. The load generator shares the machine with them, so figures
+//! are also given per second of the server's own CPU time, which the generator hardly disturbs.
 //! `--before` compares the same measures with those of an older build instead (`before/`).
 //! Nothing is asserted: the goals stand beside the figures. Reads `/proc`, so it runs on Linux.
 

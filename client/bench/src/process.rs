@@ -211,7 +211,7 @@ impl BenchServer {
 
     /// Without the pages of files, which belong to the system.
     pub(super) fn own_memory_kib(&self) -> anyhow::Result<f64> {
-        self.pid.memory_kib("RssAnon:")
+        self.pid.own_memory_kib()
     }
 
     pub(super) async fn stop(mut self) -> anyhow::Result<()> {
@@ -251,6 +251,11 @@ impl Pid {
         Ok(Self(child.id().context("the child ended at once")?))
     }
 
+    /// A process that is not a child of the bench.
+    pub(super) fn numbered(number: u32) -> Self {
+        Self(number)
+    }
+
     /// The bench itself, for baselines that run inside it.
     pub(super) fn own() -> Self {
         Self(std::process::id())
@@ -263,6 +268,22 @@ impl Pid {
     /// Resident memory, in KiB.
     pub(super) fn resident_kib(self) -> anyhow::Result<f64> {
         self.memory_kib("VmRSS:")
+    }
+
+    /// Without the pages of files, in KiB.
+    pub(super) fn own_memory_kib(self) -> anyhow::Result<f64> {
+        self.memory_kib("RssAnon:")
+    }
+
+    /// Whether its parent has not reaped it yet.
+    pub(super) fn is_there(self) -> bool {
+        Path::new(&format!("/proc/{}", self.0)).exists()
+    }
+
+    /// SIGKILL to a process that is not a child of the bench. It may have ended just now.
+    pub(super) fn kill(self) {
+        let mut command = std::process::Command::new("kill");
+        let _ = command.arg("-KILL").arg(self.0.to_string()).stderr(Stdio::null()).status();
     }
 
     fn memory_kib(self, kind: &str) -> anyhow::Result<f64> {
@@ -288,13 +309,19 @@ impl Pid {
 }
 
 impl Meter {
-    fn of(pids: Vec<Pid>) -> anyhow::Result<Self> {
+    /// Of several processes together.
+    pub(super) fn of(pids: Vec<Pid>) -> anyhow::Result<Self> {
         let cpu = total(&pids, Pid::cpu_seconds)?;
         Ok(Self { pids, cpu, since: Instant::now() })
     }
 
     pub(super) fn cpu_seconds(&self) -> anyhow::Result<f64> {
         Ok(total(&self.pids, Pid::cpu_seconds)? - self.cpu)
+    }
+
+    /// CPU time as thousandths of a core.
+    pub(super) fn millicores(&self) -> anyhow::Result<f64> {
+        Ok(self.cpu_seconds()? / self.since.elapsed().as_secs_f64() * 1_000.0)
     }
 
     pub(super) fn stop(self, latencies: &Latencies) -> anyhow::Result<Sample> {
@@ -304,7 +331,8 @@ impl Meter {
     }
 }
 
-fn total(pids: &[Pid], figure: fn(Pid) -> anyhow::Result<f64>) -> anyhow::Result<f64> {
+/// The sum of a figure over processes.
+pub(super) fn total(pids: &[Pid], figure: fn(Pid) -> anyhow::Result<f64>) -> anyhow::Result<f64> {
     pids.iter().map(|pid| figure(*pid)).sum()
 }
 

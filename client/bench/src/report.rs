@@ -101,7 +101,7 @@ impl ReportedFigure {
     fn text(&self) -> String {
         let number = |values: &[f64]| median(values).map_or_else(String::new, shown);
         let (ours, raw) = (number(&self.series.ours), number(&self.series.raw));
-        let ratio = self.ratio().map_or_else(String::new, Ratio::text);
+        let ratio = self.ratio().map_or_else(|| range(&self.series.ours), Ratio::text);
         let goal = self.goal.map_or_else(String::new, Goal::text);
         format!("  {:<23}{ours:>11}{raw:>11}  {ratio:<22}{goal}", self.unit)
     }
@@ -157,13 +157,23 @@ impl Goal {
     }
 }
 
+/// What the rounds of a figure gave that is compared with nothing; empty where there was one round.
+fn range(values: &[f64]) -> String {
+    if values.len() < 2 {
+        return String::new();
+    }
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    format!("({}..{})", shown(low), shown(high))
+}
+
 /// What was run, and on which machine.
 pub(super) fn facts(plan: &Plan) -> Facts {
     let cores = std::thread::available_parallelism();
     vec![
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("command", command()),
-        ("rounds", format!("{} of {:?} on each side, alternating", plan.rounds, plan.span)),
+        ("rounds", plan.rounds_text()),
         ("cores", cores.map_or_else(|_| "unknown".into(), |cores| cores.to_string())),
         ("processor", field("/proc/cpuinfo", "model name")),
         ("memory", field("/proc/meminfo", "MemTotal")),
@@ -228,5 +238,15 @@ mod tests {
             .goal(Some(Goal::RatioAtLeast { now: Some(0.8), later: 0.9 }));
         let words = line.text().split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(words, "per second 80.0 100.0 0.80 (0.70..0.90) ≥ 0.80 (later 0.90)");
+    }
+
+    #[test]
+    fn a_figure_that_is_compared_with_nothing_shows_its_own_range() {
+        let words = |ours: Vec<f64>| {
+            let line = ReportedFigure::new("p50, ms", SampleSeries { ours, raw: Vec::new() });
+            line.text().split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(words(vec![3.0, 1_200.0, 5.0]), "p50, ms 5.0 (3.0..1,200)");
+        assert_eq!(words(vec![3.0]), "p50, ms 3.0");
     }
 }

@@ -67,6 +67,10 @@ impl Latencies {
         self.0.len()
     }
 
+    pub(super) fn quantile_ms(&self, quantile: f64) -> f64 {
+        self.quantile_us(quantile) / 1_000.0
+    }
+
     fn quantile_us(&self, quantile: f64) -> f64 {
         self.0.value_at_quantile(quantile) as f64 / 1_000.0
     }

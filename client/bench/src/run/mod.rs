@@ -2,7 +2,7 @@
 //!
 //! Everything is asked over HTTP through the gateway, with the tokens that back ends and runners have. Appends are compared with a
 //! bare handler that commits the same rows in groups and with durable messages, claims with bare conditional updates, and the result
-//! of a long run with that of a shorter one.
+//! of a long run with that of a shorter one. `aund bench --runner` measures the runners that the server starts (`runner/`).
 
 mod appends;
 mod bare_claims;
@@ -12,6 +12,7 @@ mod claims;
 mod events;
 mod http;
 mod results;
+mod runner;
 mod server;
 mod stream;
 mod watchers;
@@ -43,7 +44,7 @@ pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<
     if plan.wants(What::Watchers) {
         report.add(watchers::measure(plan).await?);
     }
-    Ok(())
+    runner::measure(plan, report).await
 }
 
 /// Runs the bare handler that appends are compared with, on this file.

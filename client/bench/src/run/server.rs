@@ -9,10 +9,10 @@ use crate::process::{BenchFolder, BenchServer, Build, CONFIG};
 use super::events::AppendWriter;
 use super::http::{ApiAnswer, ApiConnection, number, text};
 
-const TENANT: &str = "bench";
+pub(super) const TENANT: &str = "bench";
 
 /// The profile that needs no credential.
-const PROFILE: &str = "example";
+pub(super) const PROFILE: &str = "example";
 
 /// The first belongs to the limits at the end of `CONFIG`: a caller has more streams than anybody needs otherwise.
 const SETTINGS: &str = "streams_per_caller = 100000\n\n[run.tenants.bench]\n";
