@@ -10,6 +10,8 @@ from agents import Agent, numbers
 from aund import Aund
 
 VERSIONS = os.environ.get("AUND_SDK_VERSIONS", "0.2.20 0.3.6 0.4.13 0.5.4 0.5.10 0.5.17 0.5.25").split()
+# Between two of the others: they run the tests of the quick run.
+BETWEEN = os.environ.get("AUND_SDK_BETWEEN", "").split()
 
 # The agents of all tests on one server have one address, and limits count by address.
 MANY_AGENTS = dict.fromkeys(
@@ -43,7 +45,10 @@ def pytest_generate_tests(metafunc):
     if "version" not in metafunc.fixturenames:
         return
     sdk, only = (metafunc.definition.get_closest_marker(name) for name in ("sdk", "only"))
-    fitting = [version for version in VERSIONS if fits(version, **(sdk.kwargs if sdk else {}))]
+    versions = VERSIONS
+    if only is None and not metafunc.definition.get_closest_marker("smoke"):
+        versions = [version for version in VERSIONS if version not in BETWEEN]
+    fitting = [version for version in versions if fits(version, **(sdk.kwargs if sdk else {}))]
     metafunc.parametrize("version", [version for version in fitting if only is None or version in only.args])
 
 
