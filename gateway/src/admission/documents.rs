@@ -1,9 +1,10 @@
-//! The documents in which clients read what this server can do, made once for each state of the mesh.
+//! The documents in which clients read what this server can do, for one state of the mesh. The two large ones are made when somebody asks
+//! for them first: most processes are never asked, and while many start, the state of the mesh changes often.
 
 use super::capabilities::AdvertisedCapabilities;
 use kernel::Mesh;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The largest message; a frame holds a little more.
 const MESSAGE_BYTES: usize = 1 << 20;
@@ -11,14 +12,12 @@ const MESSAGE_BYTES: usize = 1 << 20;
 pub(super) struct AdvertisedDocuments {
     /// The `capabilities` member of the answer to `auth.connect`.
     pub session: Arc<str>,
-    /// The answer to `rpc.discover`.
-    pub openrpc: Arc<str>,
-    /// The answer to `GET /openapi.json`.
-    pub openapi: Arc<str>,
+    openrpc: OnceLock<Arc<str>>,
+    openapi: OnceLock<Arc<str>>,
 }
 
 impl AdvertisedDocuments {
-    pub fn new(capabilities: &AdvertisedCapabilities, mesh: &Mesh) -> AdvertisedDocuments {
+    pub fn new(mesh: &Mesh) -> AdvertisedDocuments {
         let advertised = mesh.advertised();
         let mut namespaces: Vec<&str> = proto_schemas::methods()
             .iter()
@@ -44,15 +43,28 @@ impl AdvertisedDocuments {
             // Clients from 0.5.25 on do not connect without it.
             "p2p_peer_pull_v1": true,
         });
-        let openrpc = proto_schemas::openrpc(env!("CARGO_PKG_VERSION"), |method| {
-            method.access.is_for_agents() && capabilities.allows(method)
-        });
-        let openapi = proto_schemas::openapi(env!("CARGO_PKG_VERSION"), |method| capabilities.allows(method));
-        let written = |document: Value| document.to_string().into();
-        AdvertisedDocuments {
-            session: written(session),
-            openrpc: written(openrpc),
-            openapi: written(openapi),
-        }
+        AdvertisedDocuments { session: written(&session), openrpc: OnceLock::new(), openapi: OnceLock::new() }
     }
+
+    /// The answer to `rpc.discover`.
+    pub fn openrpc(&self, capabilities: &AdvertisedCapabilities) -> Arc<str> {
+        let made = || {
+            written(&proto_schemas::openrpc(env!("CARGO_PKG_VERSION"), |method| {
+                method.access.is_for_agents() && capabilities.allows(method)
+            }))
+        };
+        self.openrpc.get_or_init(made).clone()
+    }
+
+    /// The answer to `GET /openapi.json`.
+    pub fn openapi(&self, capabilities: &AdvertisedCapabilities) -> Arc<str> {
+        let made = || {
+            written(&proto_schemas::openapi(env!("CARGO_PKG_VERSION"), |method| capabilities.allows(method)))
+        };
+        self.openapi.get_or_init(made).clone()
+    }
+}
+
+fn written(document: &Value) -> Arc<str> {
+    document.to_string().into()
 }

@@ -76,7 +76,7 @@ pub struct Admission {
     pub streams: Arc<OpenStreams>,
     rate_classes: RateClasses,
     capabilities: AdvertisedCapabilities,
-    documents: RwLock<AdvertisedDocuments>,
+    documents: RwLock<Arc<AdvertisedDocuments>>,
     executed: Arc<ExecutedCalls>,
     /// What is up besides the namespaces of the mesh: `federation`, where it is enabled.
     always_up: Vec<&'static str>,
@@ -95,7 +95,7 @@ impl Admission {
             tokens: ServiceTokens::new(&world.mesh),
             streams: OpenStreams::new(&config.limits),
             rate_classes: RateClasses::new(&config.limits, &world.bus),
-            documents: RwLock::new(AdvertisedDocuments::new(&capabilities, &world.mesh)),
+            documents: RwLock::new(Arc::new(AdvertisedDocuments::new(&world.mesh))),
             capabilities,
             executed: Arc::default(),
             always_up,
@@ -257,12 +257,14 @@ impl Admission {
 
     /// The answer to `rpc.discover`.
     pub fn openrpc(&self) -> Arc<str> {
-        self.documents.read().openrpc.clone()
+        let documents = self.documents.read().clone();
+        documents.openrpc(&self.capabilities)
     }
 
     /// The answer to `GET /openapi.json`.
     pub fn openapi(&self) -> Arc<str> {
-        self.documents.read().openapi.clone()
+        let documents = self.documents.read().clone();
+        documents.openapi(&self.capabilities)
     }
 
     /// Looks at what answers now, and gives what that added and removed.
@@ -270,7 +272,7 @@ impl Admission {
         let mut up = self.mesh.advertised();
         up.extend(&self.always_up);
         let change = self.capabilities.update(&up)?;
-        *self.documents.write() = AdvertisedDocuments::new(&self.capabilities, &self.mesh);
+        *self.documents.write() = Arc::new(AdvertisedDocuments::new(&self.mesh));
         Some(change)
     }
 
