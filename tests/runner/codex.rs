@@ -379,6 +379,13 @@ async fn the_server_runs_codex_and_its_thread_outlives_runner_and_server() {
     .await;
     assert_eq!(work.reply().await, "You said: hello");
     work.job_in("succeeded").await;
+    // Its own sandbox works in that of the server.
+    work.command = back_end.turn(&work.run, "/run echo done > made").await;
+    work.replaced().await;
+    assert_eq!(work.reply().await, "The tool has ended");
+    let workspace = local::storage_of(&manager, &session).join("workspace");
+    assert_eq!(fs::read_to_string(workspace.join("made")).unwrap_or_default(), "done\n");
+    work.job_in("succeeded").await;
 
     // First the runner is killed, then both.
     for dies_with_its_server in [false, true] {

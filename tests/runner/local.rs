@@ -145,6 +145,12 @@ pub(super) fn runners(manager: &TestManager) -> PathBuf {
     if shared.exists() { shared } else { own }
 }
 
+/// The storage of a session.
+pub(super) fn storage_of(manager: &TestManager, session: &str) -> PathBuf {
+    let data = runners(manager).parent().expect("it is in the data folder").to_owned();
+    data.join("sessions").join(format!("agentrun-v01-session-{session}"))
+}
+
 pub(super) fn signal(pid: i64, name: &str) {
     let sent = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status();
     assert!(sent.is_ok_and(|status| status.success()), "SIG{name} can be sent");

@@ -10,6 +10,7 @@ const NAMESPACES: [&str; 4] = ["--die-with-parent", "--unshare-pid", "--unshare-
 const WRITABLE: &str = "--bind";
 const READ_ONLY: &str = "--ro-bind";
 const EMPTY: &str = "--tmpfs";
+const TEMPORARY: &str = "/tmp";
 
 /// What an isolated back end may see and write. All paths are absolute and without links.
 pub(super) struct BackEndIsolation {
@@ -48,7 +49,11 @@ impl BackEndIsolation {
     fn mounts<'a>(&'a self, program: &'a BackEndProgram) -> Vec<(&'static str, &'a Path)> {
         // To mount the root again would undo everything, for instance where HOME is /.
         let writable = self.writable.iter().filter(|folder| folder.parent().is_some());
-        let mut mounts: Vec<(&str, &Path)> = writable.map(|folder| (WRITABLE, folder.as_path())).collect();
+        let mut mounts: Vec<(&str, &Path)> = Vec::new();
+        if self.has_own_temporary(program) {
+            mounts.push((EMPTY, Path::new(TEMPORARY)));
+        }
+        mounts.extend(writable.map(|folder| (WRITABLE, folder.as_path())));
         let workspace = if self.is_workspace_read_only { READ_ONLY } else { WRITABLE };
         mounts.push((workspace, program.workspace.as_path()));
         mounts.extend(self.hidden.iter().map(|folder| (EMPTY, folder.as_path())));
@@ -58,6 +63,13 @@ impl BackEndIsolation {
         }
         mounts.sort_by_key(|(_, path)| path.components().count());
         mounts
+    }
+
+    /// Programs write there whatever `TMPDIR` says; the sandbox of Codex does not start without it. A program that is there itself would
+    /// be hidden with it, as would a workspace.
+    fn has_own_temporary(&self, program: &BackEndProgram) -> bool {
+        let is_there = program.workspace == Path::new(TEMPORARY) || program.program.starts_with(TEMPORARY);
+        !self.has_full_access && !is_there
     }
 }
 
@@ -112,7 +124,7 @@ mod tests {
         assert_eq!(
             isolated.arguments.join(" "),
             format!(
-                "{FIRST} --ro-bind / / --dev /dev --proc /proc --tmpfs /data --bind /data/home /data/home \
+                "{FIRST} --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp --tmpfs /data --bind /data/home /data/home \
                  --bind /tmp/job /tmp/job --bind /work/space /work/space --bind /data/sessions/one /data/sessions/one \
                  --chdir /work/space -- codex app-server --"
             )
@@ -124,7 +136,7 @@ mod tests {
         let read_only = BackEndIsolation { is_workspace_read_only: true, ..isolation(&[], &["/home/one"]) };
         assert_eq!(
             mounts(&read_only, program("codex", "/work")),
-            "--ro-bind /work /work --bind /home/one /home/one"
+            "--tmpfs /tmp --ro-bind /work /work --bind /home/one /home/one"
         );
         let full = BackEndIsolation { has_full_access: true, ..isolation(&["/data"], &[]) };
         let arguments = full.isolated(program("codex", "/work")).unwrap().arguments.join(" ");
@@ -142,7 +154,7 @@ mod tests {
             isolation(&["/home/one/data", "/keys"], &["/home/one", "/home/one/data/home", "/keys", "/"]);
         assert_eq!(
             mounts(&isolation, program("codex", "/home/one/data/work")),
-            "--bind /keys /keys --tmpfs /keys --bind /home/one /home/one --tmpfs /home/one/data \
+            "--tmpfs /tmp --bind /keys /keys --tmpfs /keys --bind /home/one /home/one --tmpfs /home/one/data \
              --bind /home/one/data/home /home/one/data/home --bind /home/one/data/work /home/one/data/work"
         );
     }
@@ -152,11 +164,22 @@ mod tests {
         let isolation = isolation(&["/data"], &[]);
         assert_eq!(
             mounts(&isolation, program("/data/bin/aund", "/work")),
-            "--bind /work /work --tmpfs /data --ro-bind /data/bin/aund /data/bin/aund"
+            "--tmpfs /tmp --bind /work /work --tmpfs /data --ro-bind /data/bin/aund /data/bin/aund"
         );
         for elsewhere in ["/database/aund", "/usr/bin/codex", "codex"] {
-            assert_eq!(mounts(&isolation, program(elsewhere, "/work")), "--bind /work /work --tmpfs /data");
+            assert_eq!(
+                mounts(&isolation, program(elsewhere, "/work")),
+                "--tmpfs /tmp --bind /work /work --tmpfs /data"
+            );
         }
+    }
+
+    #[test]
+    fn a_program_in_the_temporary_folder_keeps_it() {
+        let isolation = isolation(&[], &[]);
+        assert_eq!(mounts(&isolation, program("/tmp/agent", "/work")), "--bind /work /work");
+        assert_eq!(mounts(&isolation, program("agent", "/tmp")), "--bind /tmp /tmp");
+        assert_eq!(mounts(&isolation, program("agent", "/tmp/one")), "--tmpfs /tmp --bind /tmp/one /tmp/one");
     }
 
     #[test]
