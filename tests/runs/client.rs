@@ -4,6 +4,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
@@ -88,12 +89,15 @@ fn address(server: &TestServer) -> SocketAddr {
     (server.host(), server.plain_port).into()
 }
 
+/// Sooner than a server closes a connection that nobody uses: a test that does something else for longer would not have noticed.
+const KEPT_IDLE: Duration = Duration::from_secs(5);
+
 /// Connections to one server, which are used again.
 struct TestHttp {
     to: Mutex<SocketAddr>,
     from: Ipv4Addr,
     host: String,
-    idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
+    idle: Mutex<Vec<(Instant, SendRequest<Full<Bytes>>)>>,
     tracker: TaskTracker,
 }
 
@@ -130,7 +134,8 @@ impl TestHttp {
         loop {
             let idle = self.idle.lock().expect("nobody panics with it").pop();
             let (mut sender, used) = match idle {
-                Some(sender) => (sender, true),
+                Some((since, _)) if since.elapsed() > KEPT_IDLE => continue,
+                Some((_, sender)) => (sender, true),
                 None => (self.dial().await?, false),
             };
             if sender.ready().await.is_err() {
@@ -149,7 +154,7 @@ impl TestHttp {
             };
             let answer = ManagerAnswer::read(answered).await?;
             if sender.is_ready() || sender.ready().await.is_ok() {
-                self.idle.lock().expect("nobody panics with it").push(sender);
+                self.idle.lock().expect("nobody panics with it").push((Instant::now(), sender));
             }
             return Ok(answer);
         }
