@@ -22,6 +22,7 @@ mod settings;
 mod shown;
 mod storage;
 mod store;
+mod task_work;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -32,8 +33,8 @@ use access::RunAccess;
 use batch::RunBatch;
 use error::Error;
 use kernel::{
-    Account, AgentRemoval, Bus, Caller, Clock, CpuPool, Ids, Methods, Presence, Rpc, Service, ServiceRow,
-    Task, World,
+    Account, AgentRemoval, Bus, Caller, Clock, CpuPool, Ids, Mesh, Methods, Presence, Rpc, Service,
+    ServiceRow, Task, World,
 };
 use launcher::LocalLauncher;
 use model::call::{CallAccess, RunAnswer, RunCall, RunOperation};
@@ -45,6 +46,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use storage::SessionStorage;
 use store::Store;
+use task_work::TaskWork;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use watching::Watched;
@@ -70,6 +72,14 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
     let collection =
         task("collection", |service| Box::pin(async move { service.collect_storage_always().await }));
     let runners = task("runners", |service| Box::pin(async move { service.stop_runners_always().await }));
+    let (following, stop) = (service.clone(), world.stop.clone());
+    let tasks = Task::new("tasks", move || {
+        let (service, stop) = (following.clone(), stop.clone());
+        async move {
+            stop.run_until_cancelled(service.clone().follow_tasks_always()).await;
+            service.task_work.stop().await;
+        }
+    });
     let accounts = service.store.account.task(world);
     service.adopt_runners().await?;
     let run = crate::service(service.clone());
@@ -78,6 +88,7 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
         .with_task(maintenance)
         .with_task(collection)
         .with_task(runners)
+        .with_task(tasks)
         .with_task(accounts))
 }
 
@@ -108,6 +119,8 @@ struct RunService {
     secrets: Secrets,
     storage: SessionStorage,
     launcher: LocalLauncher,
+    task_work: Arc<TaskWork>,
+    mesh: Arc<Mesh>,
     cpu: Arc<CpuPool>,
     presence: Presence,
     bus: Bus,
@@ -129,6 +142,7 @@ struct RunCounters {
     swept: Counter,
     removed: Counter,
     runners: Counter,
+    tasks: Counter,
 }
 
 impl RunService {
@@ -136,6 +150,7 @@ impl RunService {
         let db = world.busy_db("run", &store::MIGRATIONS).await?;
         let account = Account::open(world, &db, &store::keeping::KEEPING, store::keeping::share()).await?;
         account.set_tenant_shares(store::keeping::tenant_shares(settings));
+        let task_work = TaskWork::open(world, settings, &db).await?;
         let store = Store::new(db, account);
         let counted = |name, help| world.metrics.counted("run", name, help);
         let metrics = RunCounters {
@@ -147,6 +162,7 @@ impl RunService {
             ),
             removed: counted("removed", "Runs that were removed after their retention"),
             runners: counted("runners_started", "Runners that the server has started"),
+            tasks: counted("tasks", "Tasks of agents for which a run was created"),
         };
         let started_at = world.clock.now_ms();
         let limits = RunLimits {
@@ -170,6 +186,8 @@ impl RunService {
             streams: runs::RunSubscriptions::listen(&world.bus),
             folds: runs::KnownFolds::default(),
             told: runner::ToldFlags::default(),
+            task_work,
+            mesh: world.mesh.clone(),
             cpu: world.cpu.clone(),
             presence: world.presence.clone(),
             bus: world.bus.clone(),

@@ -2,7 +2,7 @@
 
 use crate::known_profiles::{BUILT_IN, EXAMPLE, is_slug};
 use kernel::ServiceSettings;
-use proto_schemas::requests::run::{LauncherKind, NetworkAccess, RunnerIsolation, Sandbox};
+use proto_schemas::requests::run::{ApprovalMode, LauncherKind, NetworkAccess, RunnerIsolation, Sandbox};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -27,6 +27,8 @@ pub struct Settings {
     pub runner: LocalRunnerSettings,
     /// Which program works on the runs of a profile, by the name of the profile.
     pub profiles: BTreeMap<String, ProfileSettings>,
+    /// The agents of this domain whose tasks runs work on, by AID.
+    pub agents: BTreeMap<String, RunAgentSettings>,
     /// The tenant whose runs try whether profiles work. Default: the first tenant by name.
     pub validation_tenant: Option<String>,
     /// Where credentials of provider profiles are stored.
@@ -95,6 +97,45 @@ pub struct ProfileSettings {
     pub program: Vec<String>,
     /// The variable in which the program gets the API key.
     pub credential_env: Option<String>,
+}
+
+/// How runs work on the tasks of an agent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunAgentSettings {
+    /// The tenant that the runs belong to.
+    pub tenant: String,
+    /// The project of the runs.
+    pub project: String,
+    /// Where the back end works. Default: an empty folder for each task.
+    pub workspace: Option<RunAgentWorkspace>,
+    /// The profile of the runs.
+    pub profile: String,
+    /// What the runs may do. What is left out has the defaults of `run.create`.
+    pub policy: RunAgentPolicy,
+}
+
+/// A folder of `[run.workspaces.NAME]`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunAgentWorkspace {
+    /// The name of the folder.
+    pub root: String,
+    /// A relative path below it.
+    pub path: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunAgentPolicy {
+    /// What the back end may do to files.
+    pub sandbox: Option<Sandbox>,
+    /// When the back end asks the owner of the task before it acts.
+    pub approval: Option<ApprovalMode>,
+    /// How long the work on a task may take.
+    pub timeout_ms: Option<i64>,
+    /// Whether the back end reaches a network.
+    pub network: Option<NetworkAccess>,
 }
 
 /// What the program of a back end speaks.
@@ -179,6 +220,18 @@ impl Default for LocalRunnerSettings {
     }
 }
 
+impl Default for RunAgentSettings {
+    fn default() -> RunAgentSettings {
+        RunAgentSettings {
+            tenant: String::new(),
+            project: "tasks".to_owned(),
+            workspace: None,
+            profile: EXAMPLE.to_owned(),
+            policy: RunAgentPolicy::default(),
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         let tenant = |name: &str| (name.to_owned(), TenantSettings::default());
@@ -191,6 +244,7 @@ impl Default for Settings {
             local_runners: 0,
             runner: LocalRunnerSettings::default(),
             profiles: BTreeMap::new(),
+            agents: BTreeMap::new(),
             validation_tenant: None,
             secrets: SecretStoreKind::File,
             active_runs: 1000,
@@ -254,6 +308,9 @@ impl ServiceSettings for Settings {
                 "run.profiles.{name}.credential_env: must be the name of a variable, of A-Z, 0-9 and _"
             );
         }
+        for (aid, agent) in &self.agents {
+            self.check_agent(aid, agent)?;
+        }
         if let Some(tenant) = &self.validation_tenant {
             anyhow::ensure!(
                 self.tenants.contains_key(tenant),
@@ -271,6 +328,39 @@ impl ServiceSettings for Settings {
             self.launcher != Some(LauncherKind::Kubernetes),
             "run.launcher: must be local or external"
         );
+        Ok(())
+    }
+}
+
+impl Settings {
+    /// Refuses what no task could be worked on with.
+    fn check_agent(&self, aid: &str, agent: &RunAgentSettings) -> anyhow::Result<()> {
+        let RunAgentSettings { tenant, project, workspace, profile, policy } = agent;
+        anyhow::ensure!(
+            self.tenants.contains_key(tenant),
+            "run.agents.{aid:?}.tenant: {tenant:?} is not a tenant: set run.tenants.NAME"
+        );
+        anyhow::ensure!(
+            (1..=200).contains(&project.chars().count()) && !project.chars().any(char::is_control),
+            "run.agents.{aid:?}.project: must have 1 to 200 characters"
+        );
+        anyhow::ensure!(
+            is_slug(profile),
+            "run.agents.{aid:?}.profile: a profile has 1 to 63 characters of a-z, 0-9 and '-', and begins with one of a-z"
+        );
+        if let Some(workspace) = workspace {
+            anyhow::ensure!(
+                self.workspaces.contains_key(&workspace.root),
+                "run.agents.{aid:?}.workspace.root: {:?} is not a folder: set run.workspaces.NAME",
+                workspace.root
+            );
+        }
+        if let Some(timeout) = policy.timeout_ms {
+            anyhow::ensure!(
+                (MIN_TIMEOUT_MS..=MAX_TIMEOUT_MS).contains(&timeout),
+                "run.agents.{aid:?}.policy.timeout_ms: must be {MIN_TIMEOUT_MS} to {MAX_TIMEOUT_MS}, and is {timeout}"
+            );
+        }
         Ok(())
     }
 }

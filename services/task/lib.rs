@@ -30,6 +30,7 @@ use kernel::{
 };
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
+use reading::FollowedAgents;
 pub use settings::Settings;
 use std::sync::Arc;
 use store::Store;
@@ -82,6 +83,8 @@ fn rpc(service: Arc<TaskService>) -> Methods {
         .method(TaskService::subscribe)
         .method(TaskService::unsubscribe)
         .method(TaskService::relay_event)
+        .method(TaskService::assigned)
+        .method(TaskService::act_as_assignee)
         .method(TaskService::account)
         .into()
 }
@@ -92,6 +95,7 @@ struct TaskService {
     batch: TaskBatch,
     agents: RegisteredAgents,
     relays: Arc<RelayQueues>,
+    followed: Arc<FollowedAgents>,
     retention_ms: i64,
     keep_content_ms: i64,
     waiting_for_space: WaitingForSpace,
@@ -151,7 +155,8 @@ impl TaskService {
             ),
         };
         let relays = Arc::<RelayQueues>::default();
-        let committed = publish::start(world, store.clone(), relays.clone());
+        let followed = Arc::<FollowedAgents>::default();
+        let committed = publish::start(world, store.clone(), relays.clone(), followed.clone());
         let batch = batch::start(world, store.clone(), settings.limits(), committed, metrics.clone());
         Ok(Arc::new(TaskService {
             issuer: world.issuer.clone(),
@@ -159,6 +164,7 @@ impl TaskService {
             batch,
             agents: RegisteredAgents::default(),
             relays,
+            followed,
             retention_ms: settings.retention_ms(),
             keep_content_ms: settings.keep_content_ms(),
             waiting_for_space: WaitingForSpace::default(),

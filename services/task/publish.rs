@@ -6,9 +6,10 @@
 use super::federation::{RelayDrafts, RelayQueues};
 use super::model::event::TaskEvent;
 use super::model::operation::CallOrigin;
+use super::reading::FollowedAgents;
 use super::store::{Store, Subscriber, SubscriberKey};
 use kernel::{Aid, Audience, Bus, Clock, Event, Presence, World, catch_panic};
-use proto_schemas::requests::task::TaskId;
+use proto_schemas::requests::task::{AssignedTasksChanged, TaskId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -27,6 +28,7 @@ struct TaskPublisher {
     issuer: String,
     store: Store,
     relays: Arc<RelayQueues>,
+    followed: Arc<FollowedAgents>,
     bus: Bus,
     presence: Presence,
     clock: Clock,
@@ -37,12 +39,14 @@ pub(super) fn start(
     world: &World,
     store: Store,
     relays: Arc<RelayQueues>,
+    followed: Arc<FollowedAgents>,
 ) -> mpsc::Sender<Vec<CommittedEvent>> {
     let (committed, receiver) = mpsc::channel(MAX_COMMITS);
     let publisher = TaskPublisher {
         issuer: world.issuer.clone(),
         store,
         relays,
+        followed,
         bus: world.bus.clone(),
         presence: world.presence.clone(),
         clock: world.clock.clone(),
@@ -56,6 +60,7 @@ impl TaskPublisher {
         while let Some(committed) = commits.recv().await {
             // The callers are being answered at this moment; they come first.
             tokio::task::yield_now().await;
+            self.tell_followers(&committed);
             let subscribers = self.subscribers(&committed).await;
             let mut drafts = RelayDrafts::default();
             for told in &committed {
@@ -74,6 +79,16 @@ impl TaskPublisher {
                     Err(error) => error.log("task.relay_event"),
                 }
             }
+        }
+    }
+
+    /// Whoever works on the tasks of an agent in its place looks at them when it would have been told of something.
+    fn tell_followers(&self, committed: &[CommittedEvent]) {
+        let assignees = committed.iter().filter_map(|told| told.event.assignee.as_ref());
+        let changed: BTreeSet<&Aid> = assignees.filter(|aid| self.followed.contain(aid)).collect();
+        if !changed.is_empty() {
+            let aids = changed.into_iter().cloned().collect();
+            self.bus.signal(&AssignedTasksChanged { aids });
         }
     }
 

@@ -9,5 +9,6 @@ mod local;
 mod model;
 mod process;
 mod table;
+mod tasks;
 mod turns;
 mod validation;

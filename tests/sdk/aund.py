@@ -56,6 +56,7 @@ class Aund:
         self.starts = 0
         self.limits = limits or {}
         self.peers = []
+        self.worked_on = []
         self._write_config()
 
     @property
@@ -146,6 +147,11 @@ class Aund:
         self.peers.append(other)
         self._write_config()
 
+    def work_on_tasks_of(self, aid):
+        """Tells this server, before it starts, to work on the tasks of an agent with the example back end."""
+        self.worked_on.append(aid)
+        self._write_config()
+
     def trust(self, other):
         """Tells this server, while it runs, which root the other domain has."""
         done = self.command("certs", "trust", "add", other.root, "--domain", other.issuer)
@@ -159,6 +165,9 @@ class Aund:
             f'store.url = "{self.store}"',
             # Each process of a split server has a status listener of its own.
             *([] if split() else [f'status.listen = "{self.status}"']),
+            # The process of runs knows by itself only of a gateway beside it.
+            *([f'run.manager_url = "http://{self.address}:{self.plain_port}"'] if split() and self.worked_on else []),
+            *(f'run.agents."{aid}" = {{ tenant = "hwlab" }}' for aid in self.worked_on),
             "[limits]",
             *(f"{name} = {value}" for name, value in self.limits.items()),
             "[federation.resolve]",

@@ -1,5 +1,6 @@
 """What the SDK tests share: a server, of a test's own or one for many, and agents that are real SDK processes."""
 
+import fcntl
 import os
 import tempfile
 import uuid
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from agents import Agent, numbers
-from aund import Aund
+from aund import Aund, split
 
 VERSIONS = os.environ.get("AUND_SDK_VERSIONS", "0.2.20 0.3.6 0.4.13 0.5.4 0.5.10 0.5.17 0.5.25").split()
 # Between two of the others: they run the tests of the quick run.
@@ -103,6 +104,17 @@ def start(server, folder, request):
 def agent(start, version):
     """Makes agents of the version that runs the test."""
     return lambda name="alice", home="home": start(version, name, home)
+
+
+@pytest.fixture
+def one_at_a_time():
+    """Two domains of many processes each need a lot of memory: one such test runs at a time."""
+    if not split():
+        yield
+        return
+    with open(Path(tempfile.gettempdir()) / "aund-two-domains.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,9 +1,5 @@
 """Unmodified public SDKs of two domains, each with a server, a root and an operator of its own."""
 
-import fcntl
-import tempfile
-from pathlib import Path
-
 import pytest
 from agents import Agent
 from aund import Aund, eventually, split
@@ -14,17 +10,6 @@ SOON = {"initial_delay": 1.0, "max_delay": 2.0}
 VERSIONS = ("0.5.25",) if split() else ("0.4.13", "0.5.4", "0.5.25")
 
 pytestmark = [pytest.mark.only(*VERSIONS), pytest.mark.timeout(600)]
-
-
-@pytest.fixture
-def one_at_a_time():
-    """Two domains of many processes each need a lot of memory: one such test runs at a time."""
-    if not split():
-        yield
-        return
-    with open(Path(tempfile.gettempdir()) / "aund-two-domains.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @pytest.fixture

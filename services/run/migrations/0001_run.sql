@@ -226,3 +226,27 @@ CREATE TABLE run_validation (
     ended_at BIGINT
 );
 CREATE INDEX run_validation_of_profile ON run_validation (profile, created_at);
+
+-- Tasks of agents that runs work on. `version` and `messages` say how far what was said about the task was passed on, `asked` is the
+-- question that its owner was asked last. Removed with the run.
+CREATE TABLE run_task (
+    task_id TEXT PRIMARY KEY,
+    aid TEXT NOT NULL,
+    run_id TEXT NOT NULL,
+    command_id TEXT NOT NULL,
+    version BIGINT NOT NULL,
+    messages BIGINT NOT NULL,
+    asked TEXT,
+    created_at BIGINT NOT NULL,
+    ended_at BIGINT
+);
+CREATE INDEX run_task_open ON run_task (task_id) WHERE ended_at IS NULL;
+CREATE INDEX run_task_of_run ON run_task (run_id);
+
+-- Of the processes of this service one works on tasks: who has the lease of the one row.
+CREATE TABLE run_task_worker (
+    name TEXT PRIMARY KEY,
+    fence BIGINT NOT NULL,
+    leased_until BIGINT NOT NULL
+);
+INSERT INTO run_task_worker (name, fence, leased_until) VALUES ('worker', 0, 0);

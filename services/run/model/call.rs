@@ -3,9 +3,11 @@
 use crate::access::RunAccess;
 use crate::error::{Error, LeaseConflict};
 use crate::ids::can_exist;
-use crate::model::run::RunnerProcessId;
+use crate::model::run::{Failure, RunnerProcessId};
 use kernel::Payer;
-use proto_schemas::requests::run::{CommandType, LauncherKind, RunEventType, RunnerIsolation};
+use proto_schemas::requests::run::{
+    CommandType, LauncherKind, RunEventType, RunnerIsolation, TerminalStatus,
+};
 use proto_schemas::requests::runner::{AppendedRunEvents, CancelScope, ReportedStatus};
 use serde_json::value::RawValue;
 
@@ -85,6 +87,11 @@ pub(crate) enum RunOperation {
         failed: bool,
         /// Why it could not be started.
         message: Option<String>,
+    },
+    /// The task that the run works on has ended.
+    End {
+        status: TerminalStatus,
+        failure: Failure,
     },
     /// Ends what is over: leases with a cancel, commands after their time-out.
     Sweep,
@@ -300,6 +307,7 @@ impl RunCall {
             | RunOperation::ReportRun { .. }
             | RunOperation::Started { .. }
             | RunOperation::ProcessEnded { .. }
+            | RunOperation::End { .. }
             | RunOperation::Sweep => Ok(()),
         }
     }
@@ -327,6 +335,7 @@ impl RunOperation {
             | RunOperation::ReportRun { .. }
             | RunOperation::Started { .. }
             | RunOperation::ProcessEnded { .. }
+            | RunOperation::End { .. }
             | RunOperation::Sweep => 0,
         };
         carried + CALL_BYTES

@@ -5,7 +5,7 @@ use kernel::Engine;
 use sqlx::{Any, AnyConnection, AssertSqlSafe};
 
 /// The tables whose rows go with their run, what costs most first.
-const OF_RUN: [&str; 5] = ["run_command", "run_approval", "run_runner", "run_job", "run_token"];
+const OF_RUN: [&str; 6] = ["run_command", "run_approval", "run_runner", "run_job", "run_token", "run_task"];
 /// Events that are removed in one transaction.
 const EVENTS: i64 = 2000;
 

@@ -8,6 +8,7 @@ mod pages;
 mod profiles;
 mod read;
 mod row;
+mod run_tasks;
 mod sessions;
 mod tokens;
 mod validations;
@@ -18,6 +19,7 @@ pub(crate) use events_page::{PagedEvent, PagedEvents};
 pub(crate) use pages::{BoundedPage, ListedRuns};
 pub(crate) use profiles::{ProfileRow, WrittenProfile};
 pub(crate) use read::{CommandRead, RunFacts};
+pub(crate) use run_tasks::RunTaskRow;
 pub(crate) use sessions::{FoundStorage, ListedSessions, NewSession, ReportingLease, RunSessionView};
 #[cfg(test)]
 pub(crate) use tokens::TokenRun;

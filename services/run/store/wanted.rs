@@ -59,6 +59,7 @@ impl RunsWanted {
             | RunOperation::ReportRun { .. }
             | RunOperation::Started { .. }
             | RunOperation::ProcessEnded { .. }
+            | RunOperation::End { .. }
             | RunOperation::Sweep => {
                 self.whole.insert(run.clone());
             }
@@ -116,6 +117,7 @@ fn may_store(operation: &RunOperation) -> bool {
         | RunOperation::ReportCommand { .. }
         | RunOperation::ReportRun { .. }
         | RunOperation::ProcessEnded { .. }
+        | RunOperation::End { .. }
         | RunOperation::Sweep => true,
     }
 }

@@ -1,6 +1,7 @@
 //! Calls that change tasks: each is checked as far as that is possible without the task, and then decided with others.
 
 mod accept;
+mod act;
 mod add_artifact;
 mod cancel;
 mod complete;

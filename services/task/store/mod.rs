@@ -1,5 +1,6 @@
 //! Every SQL statement of `task.*`.
 
+mod assigned;
 mod ended_agents;
 pub(super) mod keeping;
 mod list;

@@ -3,6 +3,7 @@
 mod access;
 mod agent_removal;
 mod artifacts;
+mod assigned;
 mod events;
 mod federation;
 mod grid;

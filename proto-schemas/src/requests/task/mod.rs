@@ -2,6 +2,7 @@
 
 mod account;
 mod acting;
+mod assigned;
 mod creating;
 mod names;
 mod reading;
@@ -10,6 +11,7 @@ mod subscribing;
 
 pub use account::*;
 pub use acting::*;
+pub use assigned::*;
 pub use creating::*;
 pub use names::*;
 pub use reading::*;

@@ -166,6 +166,20 @@ impl RunDecision<'_> {
         Ok(answer)
     }
 
+    /// The run of a task has nothing more to do. What is left open, guidance that came late, is cancelled.
+    pub fn end_with_task(&mut self, status: TerminalStatus, failure: Failure) -> Result<RunAnswer, Error> {
+        let answer = RunAnswer::Run { run_id: self.run.row.id.clone(), created: false };
+        if self.run.row.terminal().is_some() {
+            return Ok(answer);
+        }
+        for id in self.run.open_ids() {
+            let late = Failure::cancelled(Some("the task has ended"));
+            self.end_command(&id, TerminalStatus::Cancelled, late)?;
+        }
+        self.end_run(status, failure)?;
+        Ok(answer)
+    }
+
     /// What the server ends by itself: a cancel that no runner will confirm, and a command long after its time-out.
     pub fn sweep(&mut self) {
         // Where it is not due after all, the next look is at the time that is written now.

@@ -52,6 +52,7 @@ pub(crate) fn decide(
         }
         RunOperation::ReportRun { holder, report } => work.report_run(&holder, report),
         RunOperation::Started { job_id, process } => work.process_started(&job_id, process),
+        RunOperation::End { status, failure } => work.end_with_task(status, failure),
         RunOperation::ProcessEnded { job_id, failed, message } => {
             work.process_ended(&job_id, failed, message)
         }
