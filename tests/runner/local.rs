@@ -268,6 +268,29 @@ async fn a_runner_that_died_while_its_server_was_away_has_no_lease_after_the_sta
     assert_eq!(work.ended().await["failureKind"], "backend-failed");
 }
 
+/// As if the server had been killed between the end of a runner and the removal of its home.
+#[tokio::test]
+async fn what_a_killed_server_has_left_of_a_runner_is_removed_at_the_next_start() {
+    let mut manager = server("");
+    let work = LocalRun::begin(&manager, "go").await;
+    work.reply().await;
+    work.job_in("succeeded").await;
+    nothing_is_left(&manager, &work.job).await;
+    let home = runners(&manager).join("jobs").join(text(&work.job["logRef"])).join("home");
+    if !split() {
+        manager.server.kill();
+    }
+    fs::create_dir(&home).expect("it was removed");
+    if split() {
+        kill_service(&manager.server).await;
+    } else {
+        manager.server.start_again();
+        manager.dial_again();
+    }
+    answers(&work.back_end).await;
+    nothing_is_left(&manager, &work.job).await;
+}
+
 #[tokio::test]
 async fn there_are_as_many_runners_as_the_settings_allow() {
     let manager = server("run.local_runners = 1\n");

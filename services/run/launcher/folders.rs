@@ -66,6 +66,13 @@ impl RunnerFolders {
         remove_folder(&job, "tmp")
     }
 
+    /// The logs of jobs that have more than a log.
+    pub fn jobs_with_homes(&self) -> io::Result<BTreeSet<String>> {
+        let jobs = self.root.join(JOBS);
+        let has_home = |name: &String| ["home", "tmp"].iter().any(|part| jobs.join(name).join(part).exists());
+        Ok(names(&jobs)?.into_iter().filter(has_home).collect())
+    }
+
     pub fn remove_storage(&self, run_id: &str) -> io::Result<()> {
         remove_folder(&self.root.join(STORAGE), run_id)
     }
@@ -142,12 +149,14 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let folders = RunnerFolders::new(data.path());
         let (job, _log) = folders.make("log_1").unwrap();
+        assert_eq!(folders.jobs_with_homes().unwrap(), BTreeSet::from(["log_1".to_owned()]));
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&job.home), mode(&job.temporary), mode(&job.log)), (0o700, 0o700, 0o600));
         fs::write(job.home.join("auth.json"), "{}").unwrap();
         folders.remove_homes("log_1").unwrap();
         folders.remove_homes("log_1").unwrap();
         assert!(!job.home.exists() && !job.temporary.exists() && job.log.exists());
+        assert!(folders.jobs_with_homes().unwrap().is_empty());
 
         let written = fs::metadata(&job.log).unwrap().modified().unwrap();
         assert_eq!(folders.remove_older(written, &BTreeSet::new()).unwrap(), 0);

@@ -4,6 +4,7 @@ use super::{KnownRunner, process};
 use crate::RunService;
 use crate::error::Error;
 use crate::model::call::{CallAccess, RunOperation};
+use crate::model::run::JobRow;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -100,7 +101,7 @@ impl RunService {
         if self.launcher.lock.is_none() {
             return Ok(());
         }
-        for job in self.store.jobs_of_owner(&self.launcher.owner).await? {
+        for job in self.jobs_to_adopt().await? {
             let Some(process) = job.process else {
                 let service = self.clone();
                 self.tracker.spawn(async move {
@@ -110,13 +111,31 @@ impl RunService {
                 });
                 continue;
             };
-            let Some(run) = self.store.run(&job.run_id).await? else { continue };
+            let Some(run) = self.store.run(&job.run_id).await? else {
+                self.remove_homes(job.log_ref).await;
+                continue;
+            };
             let slot = self.launcher.slots.clone().try_acquire_owned().ok();
             let (run_id, log_ref, storage) = (job.run_id, job.log_ref, self.storage_path(&run)?);
             let known = KnownRunner { process, log_ref, storage, run_id, is_stopping: false };
             self.watch_runner(job.id, known, None, slot);
         }
         Ok(())
+    }
+
+    /// The jobs that have not ended, and those whose folders the server before could not remove any more: it may not have seen their
+    /// processes end.
+    async fn jobs_to_adopt(&self) -> anyhow::Result<Vec<JobRow>> {
+        let (owner, folders) = (&self.launcher.owner, self.launcher.folders.clone());
+        let mut left = tokio::task::spawn_blocking(move || folders.jobs_with_homes()).await??;
+        let mut jobs = self.store.jobs_of_owner(owner).await?;
+        for job in &jobs {
+            left.remove(&job.log_ref);
+        }
+        if !left.is_empty() {
+            jobs.extend(self.store.ended_jobs_of_owner(owner, &left).await?);
+        }
+        Ok(jobs)
     }
 
     /// Ends the runners whose jobs have ended and that have not noticed it.

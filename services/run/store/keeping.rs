@@ -24,6 +24,8 @@ pub(crate) static KEEPING: Keeping = Keeping {
         ("run_token", "made by the operator, or one for each runner job, and removed with its run"),
         ("run_profile", "written by administrators only, one for each profile"),
         ("run_validation", "made by administrators only, the last ones of each profile"),
+        ("run_task", "at most one for each run, which its tenant pays for, and removed with it"),
+        ("run_task_worker", "one row"),
     ],
 };
 

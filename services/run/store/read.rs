@@ -130,6 +130,21 @@ impl Store {
         rows.iter().map(|row| Ok(json::read::<StoredJob>(row)?.read())).collect()
     }
 
+    /// Those of them that have ended, by their logs.
+    pub async fn ended_jobs_of_owner(
+        &self,
+        owner: &str,
+        logs: &BTreeSet<String>,
+    ) -> sqlx::Result<Vec<JobRow>> {
+        let (row, found) = (json::row(self.engine(), JOB_READ), self.is_one_of("log_ref", 2));
+        let text = format!(
+            "SELECT {row} FROM run_job WHERE server = $1 AND ended_at IS NOT NULL AND {found} ORDER BY id"
+        );
+        let query = sqlx::query_scalar::<Any, String>(AssertSqlSafe(text));
+        let rows = query.bind(owner.to_owned()).bind(json::text(logs)?).fetch_all(self.db.read()).await?;
+        rows.iter().map(|row| Ok(json::read::<StoredJob>(row)?.read())).collect()
+    }
+
     /// Which of these jobs have ended before this time.
     pub async fn ended_jobs(&self, ids: &BTreeSet<String>, before: i64) -> sqlx::Result<Vec<String>> {
         let text = format!("SELECT id FROM run_job WHERE {} AND ended_at < $2", self.is_one_of("id", 1));
