@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::local::{nothing_is_left, scripted, server, signal};
@@ -76,10 +75,11 @@ async fn runs(manager: &TestManager) -> Vec<Value> {
 
 /// The run that works on a task, by the payload of its turn.
 async fn run_of(manager: &TestManager, task: &str) -> Value {
-    let back_end = manager.back_end_of("l0").await;
     for run in runs(manager).await {
-        let commands = back_end.api.get(&format!("/runs/{}/commands", text(&run["runId"]))).await;
-        if commands["commands"][0]["payload"]["task"]["taskId"] == task {
+        let commands = manager.server.by_operator("run.commands", &json!({ "runId": run["runId"] })).await;
+        let commands = commands.expect("the operator sees commands");
+        let mut all = commands["commands"].as_array().expect("a list").iter();
+        if all.any(|command| command["payload"]["task"]["taskId"] == task) {
             return run;
         }
     }
@@ -235,7 +235,10 @@ async fn a_task_outlives_its_runner_and_the_server() {
 async fn many_tasks_at_once_are_worked_on_as_runners_become_free() {
     let (manager, alice) = hired("run.local_runners = 2\n").await;
     let words: Vec<String> = (0..8).map(|number| format!("task {number}")).collect();
-    let given = join_all(words.iter().map(|words| give(&alice, WORKER, words))).await;
+    let mut given = Vec::new();
+    for words in &words {
+        given.push(give(&alice, WORKER, words).await);
+    }
     for (task, words) in given.iter().zip(&words) {
         assert_eq!(reply(&alice, task).await, format!("You said: {words}"));
     }

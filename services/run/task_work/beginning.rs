@@ -122,8 +122,11 @@ impl RunService {
         };
         match self.clone().runner_job_create(Caller::Operator, job).await {
             Ok(_) | Err(Error::JobActive { .. } | Error::Lease(_)) => Ok(()),
-            // As many as this server may have: the task waits for one of them to end.
-            Err(Error::Limit { scope: "server.runners", .. }) => Ok(()),
+            // As many as this server may have: the task waits for one of them to end, and is looked at next time.
+            Err(Error::Limit { scope: "server.runners", .. }) => {
+                self.task_work.runs.lock().changed.insert(row.run_id.clone());
+                Ok(())
+            }
             Err(error) => Err(error),
         }
     }
