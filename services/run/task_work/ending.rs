@@ -78,6 +78,15 @@ impl RunService {
         (command, end): (&CommandRead, TerminalStatus),
         row: RunTaskRow,
     ) -> Result<(), Error> {
+        // It was begun, however short it was.
+        let is_begun = command.row.acknowledged_at.is_some();
+        let status = match status {
+            SUBMITTED if is_begun => match self.accept_task(aid, task_id).await? {
+                Acted::Done => WORKING,
+                Acted::Later | Acted::Overtaken => return Ok(()),
+            },
+            known => known,
+        };
         if end != TerminalStatus::Completed {
             let Failure { kind, message } = &command.row.failure;
             let kind = kind.as_deref().unwrap_or("backend-failed");
@@ -86,9 +95,6 @@ impl RunService {
                 None => kind.to_owned(),
             };
             return self.fail_task(aid, task_id, status, &sentence, &row).await;
-        }
-        if status == SUBMITTED && self.accept_task(aid, task_id).await? != Acted::Done {
-            return Ok(());
         }
         let wanted = CommandResult { run_id: row.run_id.clone(), command_id: row.command_id.clone() };
         let result = self.clone().command_result(Caller::Operator, wanted).await?;
