@@ -46,7 +46,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use storage::SessionStorage;
 use store::Store;
-use task_work::TaskWork;
+use task_work::WorkedTasks;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use watching::Watched;
@@ -119,7 +119,7 @@ struct RunService {
     secrets: Secrets,
     storage: SessionStorage,
     launcher: LocalLauncher,
-    task_work: Arc<TaskWork>,
+    task_work: Arc<WorkedTasks>,
     mesh: Arc<Mesh>,
     cpu: Arc<CpuPool>,
     presence: Presence,
@@ -150,7 +150,7 @@ impl RunService {
         let db = world.busy_db("run", &store::MIGRATIONS).await?;
         let account = Account::open(world, &db, &store::keeping::KEEPING, store::keeping::share()).await?;
         account.set_tenant_shares(store::keeping::tenant_shares(settings));
-        let task_work = TaskWork::open(world, settings, &db).await?;
+        let task_work = WorkedTasks::open(world, settings, &db).await?;
         let store = Store::new(db, account);
         let counted = |name, help| world.metrics.counted("run", name, help);
         let metrics = RunCounters {

@@ -222,6 +222,6 @@ mod tests {
         assert_eq!(content(&whole), whole);
         let cut = content(&format!("x{whole}"));
         let end = format!("\n\n[The reply has {} bytes, and was cut here.]", MOST_REPLY + 1);
-        assert_eq!(cut.strip_suffix(&end).map(str::len), Some(MOST_REPLY - 1), "at the end of a letter");
+        assert_eq!(cut.strip_suffix(&end).map(str::len), Some(MOST_REPLY - 1), "at the end of a character");
     }
 }

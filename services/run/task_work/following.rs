@@ -1,6 +1,6 @@
 //! Which tasks there are to look at, and when.
 
-use super::TaskWork;
+use super::WorkedTasks;
 use crate::RunService;
 use crate::error::Error;
 use crate::store::RunTaskRow;
@@ -163,7 +163,7 @@ impl RunService {
 
 /// A look that a stop or a panic cuts off does not keep its task from being looked at again.
 struct BusyLook {
-    work: Arc<TaskWork>,
+    work: Arc<WorkedTasks>,
     id: Option<String>,
 }
 
@@ -175,7 +175,7 @@ impl Drop for BusyLook {
     }
 }
 
-impl TaskWork {
+impl WorkedTasks {
     /// So that another process need not wait until this one is known to be gone.
     pub async fn stop(&self) {
         self.leases.release_all().await;

@@ -34,7 +34,7 @@ struct OwnersQuestion {
 
 /// An answer in JSON.
 #[derive(Deserialize)]
-struct WrittenAnswer {
+struct JsonAnswer {
     decision: String,
     payload: Option<Box<RawValue>>,
 }
@@ -188,7 +188,7 @@ impl OwnersQuestion {
     /// None where it is no answer to this question.
     fn answer_in(&self, body: &RawValue) -> Option<OwnersAnswer> {
         let text = text_of(body).ok()?;
-        if let Ok(written) = serde_json::from_str::<WrittenAnswer>(&text) {
+        if let Ok(written) = serde_json::from_str::<JsonAnswer>(&text) {
             let decision = self.decision(&written.decision)?;
             return Some(OwnersAnswer { decision, payload: written.payload });
         }

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_domain_that_does_not_answer_leaves_room_for_others() {
+    fn a_domain_that_does_not_answer_leaves_space_for_others() {
         let (mut looks, now) = (TaskLooks::default(), Instant::now());
         for number in 0..10 {
             let begun = looks.begin(&format!("away-{number}"), Some("away.example"), now);

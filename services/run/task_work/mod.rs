@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 const LEASE_MS: i64 = 6000;
 
 /// What this process knows of the tasks that runs work on.
-pub(crate) struct TaskWork {
+pub(crate) struct WorkedTasks {
     /// The agents whose tasks they are.
     agents: BTreeMap<Aid, RunAgentSettings>,
     /// Of the processes of this service one works on tasks.
@@ -49,8 +49,8 @@ struct WatchedRuns {
     changed: BTreeSet<String>,
 }
 
-impl TaskWork {
-    pub async fn open(world: &World, settings: &Settings, db: &Db) -> anyhow::Result<Arc<TaskWork>> {
+impl WorkedTasks {
+    pub async fn open(world: &World, settings: &Settings, db: &Db) -> anyhow::Result<Arc<WorkedTasks>> {
         let mut agents = BTreeMap::new();
         for (name, agent) in &settings.agents {
             let aid = Aid::parse(name).ok().filter(|aid| aid.issuer() == world.issuer);
@@ -60,7 +60,7 @@ impl TaskWork {
         }
         let leases = Leases::new(db, "run_task_worker", "name", LEASE_MS);
         leases.end_left_over().await?;
-        let work = Arc::new(TaskWork {
+        let work = Arc::new(WorkedTasks {
             agents,
             leases,
             held: Mutex::default(),

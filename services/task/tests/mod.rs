@@ -3,7 +3,6 @@
 mod access;
 mod agent_removal;
 mod artifacts;
-mod assigned;
 mod events;
 mod federation;
 mod grid;

@@ -1,5 +1,7 @@
 //! What `task.get` shows.
 
+mod assigned;
+
 use super::*;
 
 #[tokio::test]

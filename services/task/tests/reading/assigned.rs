@@ -1,6 +1,6 @@
 //! What the service is answered that works on the tasks of agents in their place.
 
-use super::*;
+use crate::tests::*;
 use kernel::codes;
 use proto_schemas::requests::task::AssignedTasksChanged;
 
