@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::guide::GuideStep;
 use super::output::matches;
 use crate::support::agent::random_hex;
-use crate::support::{program, setting};
+use crate::support::{kill_below, program, setting};
 
 /// The ports that guides name. Each run has others in their place, because guides run at the same time.
 const PORTS: [&str; 5] = ["20001", "21001", "21002", "5433", "6380"];
@@ -203,11 +203,12 @@ impl Progress {
 }
 
 impl Drop for GuideShell {
-    /// Ends the shell, and the servers that it started.
+    /// Ends the shell, and the servers that it started, with their runners.
     fn drop(&mut self) {
         let group = format!("-{}", self.bash.id());
         let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
         let _ = self.bash.wait();
+        kill_below(self.folder.path());
     }
 }
 

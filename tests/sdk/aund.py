@@ -92,6 +92,18 @@ class Aund:
     def stop(self):
         if self.process is not None:
             self.kill()
+        if self.worked_on:
+            self._kill_runners()
+
+    def _kill_runners(self):
+        """They outlive their server, and look for it for a long time."""
+        home = f"HOME={self.folder}/".encode()
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if any(one.startswith(home) for one in (process / "environ").read_bytes().split(b"\0")):
+                    os.kill(int(process.name), signal.SIGKILL)
+            except OSError:
+                pass  # It has ended.
 
     def get(self, path, host=None, headers=None):
         """A plain HTTP GET; the host is free to choose because the server routes by it."""

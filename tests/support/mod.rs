@@ -356,7 +356,10 @@ impl TestServer {
 impl Drop for TestServer {
     fn drop(&mut self) {
         self.kill();
-        kill_runners(&self.folder);
+        let data = [self.data(), self.beside("split/run1"), self.beside("split/run2")];
+        if data.iter().any(|folder| folder.join("runners/jobs").exists()) {
+            kill_below(&self.folder);
+        }
         if std::thread::panicking() {
             let log = self.log();
             let lines: Vec<&str> = log.lines().collect();
@@ -366,12 +369,8 @@ impl Drop for TestServer {
     }
 }
 
-/// Runners outlive their server, and look for it for a long time.
-fn kill_runners(folder: &Path) {
-    let folders = [folder.join("data"), folder.join("split/run1"), folder.join("split/run2")];
-    if !folders.iter().any(|folder| folder.join("runners/jobs").exists()) {
-        return;
-    }
+/// Kills what has its home below a folder: runners outlive their server, and look for it for a long time.
+pub fn kill_below(folder: &Path) {
     let home = format!("HOME={}/", folder.display());
     let entries = fs::read_dir("/proc").expect("there are processes");
     let processes: Vec<String> =
