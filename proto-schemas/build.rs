@@ -11,7 +11,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 /// The folders that are no namespaces; every other folder has a `namespace.json`.
-const NOT_NAMESPACES: [&str; 6] = ["common", "envelopes", "manifest", "src", "tests", "target"];
+const NOT_NAMESPACES: [&str; 7] = ["ag-ui", "common", "envelopes", "manifest", "src", "tests", "target"];
 
 #[path = "src/envelope.rs"]
 #[expect(dead_code, reason = "an envelope is only read here: what it says is used by the crate")]

@@ -1,6 +1,7 @@
 //! What can go wrong in `run.*`, `runner.*`, `session.*` and `profile.*`: a kind of failure for programs, a status, and a sentence.
 
 use crate::redact::{PayloadRefused, redact_text};
+use ag_ui::InputRefused;
 use kernel::{ChargeError, PageLimitError, RpcError, codes};
 use proto_schemas::Code;
 use proto_schemas::requests::run::TerminalStatus;
@@ -40,6 +41,16 @@ pub(crate) enum Error {
     StorageFull,
     #[error("{0}")]
     TooLarge(String),
+    /// The input of a front end breaks a rule.
+    #[error("{0}")]
+    RunInput(String),
+    /// The same with what is wrong, and where.
+    #[error("{}", .0.detail)]
+    RunInputForm(InputRefused),
+    #[error("runId already used")]
+    RunIdUsed,
+    #[error("forbidden")]
+    NotOwner,
     #[error("{sentence}")]
     Limit { sentence: String, scope: &'static str, limit: i64, held: i64 },
     #[error(transparent)]
@@ -97,7 +108,7 @@ impl From<PayloadRefused> for Error {
 /// Whether there will be less of it without the caller: commands and runs end, and questions are answered or end with their command. A log
 /// never empties, the runners of a run are not forgotten before the run, and a subscriber or a reader stays until it leaves.
 fn empties_itself(scope: &str) -> bool {
-    ["run.commands", "tenant.runs", "run.approvals", "server.runners"].contains(&scope)
+    ["run.commands", "tenant.runs", "run.approvals", "server.runners", "agui.waiting"].contains(&scope)
 }
 
 /// An error with the word that AgentRun has for it.
@@ -146,6 +157,16 @@ impl From<Error> for RpcError {
             }
             Error::StoreEvicted(_) => conflict("session-store-evicted", &error),
             Error::StorageFull => conflict("infra-failed", &error).with("retryable", true),
+            Error::RunInput(_) => failure(codes::agui::RUN_INPUT_INVALID, "schema-invalid", &error),
+            Error::RunInputForm(ref refused) => {
+                let failure = failure(codes::agui::RUN_INPUT_INVALID, "schema-invalid", &error);
+                match refused.errors.is_empty() {
+                    true => failure,
+                    false => failure.with("errors", json!(refused.errors)),
+                }
+            }
+            Error::RunIdUsed => failure(codes::agui::RUN_ID_USED, "idempotency-conflict", &error),
+            Error::NotOwner => failure(codes::PERMISSION_DENIED, "forbidden", &error),
             Error::TooLarge(_) => failure(codes::BODY_TOO_LARGE, "payload-too-large", &error),
             Error::Limit { scope, limit, held, .. } => failure(codes::RATE_LIMITED, "rate-limited", &error)
                 .with("retryable", empties_itself(scope))

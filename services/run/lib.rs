@@ -5,11 +5,13 @@
 //! (`batch`), is committed together with others, and is told to those who wait (`watching`) after its commit.
 
 mod access;
+mod agui;
 mod batch;
 mod error;
 mod ids;
 mod known_profiles;
 mod launcher;
+mod launching;
 mod model;
 mod profile;
 mod redact;
@@ -30,11 +32,12 @@ mod tokens;
 mod watching;
 
 use access::RunAccess;
+use agui::FrontEnds;
 use batch::RunBatch;
 use error::Error;
 use kernel::{
-    Account, AgentRemoval, Bus, Caller, Clock, CpuPool, Ids, Mesh, Methods, Presence, Rpc, Service,
-    ServiceRow, Task, World,
+    Account, AgentRemoval, AgentRemover, Bus, Caller, Clock, CpuPool, Ids, Mesh, Methods, Presence, Rpc,
+    Service, ServiceRow, Task, World,
 };
 use launcher::LocalLauncher;
 use model::call::{CallAccess, RunAnswer, RunCall, RunOperation};
@@ -80,23 +83,25 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
             service.task_work.stop().await;
         }
     });
+    let front_ends = task("front_ends", |service| Box::pin(service.see_to_turns()));
     let accounts = service.store.account.task(world);
     service.adopt_runners().await?;
-    let run = crate::service(service.clone());
+    let removal = AgentRemover::new(world, "run", service.store.db(), service.clone()).removal();
+    let run = crate::service(service.clone(), removal);
     Ok(run
         .with_task(sweep)
         .with_task(maintenance)
         .with_task(collection)
         .with_task(runners)
         .with_task(tasks)
+        .with_task(front_ends)
         .with_task(accounts))
 }
 
 /// What it answers.
-fn service(run: Arc<RunService>) -> Service {
-    let routes = routes::routes(run.clone());
-    let removal = AgentRemoval::nothing_kept("runs belong to tenants, for which agents only act");
-    Service::new(&["run", "runner", "session", "profile"], rpc(run), removal).with_routes(routes)
+fn service(run: Arc<RunService>, removal: AgentRemoval) -> Service {
+    let routes = routes::routes(run.clone()).merge(agui::routes(run.clone()));
+    Service::new(&["run", "runner", "session", "profile", "agui"], rpc(run), removal).with_routes(routes)
 }
 
 fn rpc(service: Arc<RunService>) -> Methods {
@@ -105,6 +110,7 @@ fn rpc(service: Arc<RunService>) -> Methods {
     let rpc = runner::methods(rpc);
     let rpc = session::methods(rpc);
     let rpc = profile::methods(rpc);
+    let rpc = agui::methods(rpc);
     tokens::methods(rpc).into()
 }
 
@@ -120,6 +126,7 @@ struct RunService {
     storage: SessionStorage,
     launcher: LocalLauncher,
     task_work: Arc<WorkedTasks>,
+    front_ends: FrontEnds,
     mesh: Arc<Mesh>,
     cpu: Arc<CpuPool>,
     presence: Presence,
@@ -148,10 +155,12 @@ struct RunCounters {
 impl RunService {
     async fn open(world: &World, settings: &Settings) -> anyhow::Result<Arc<RunService>> {
         let db = world.busy_db("run", &store::MIGRATIONS).await?;
-        let account = Account::open(world, &db, &store::keeping::KEEPING, store::keeping::share()).await?;
+        let account =
+            Account::open(world, &db, &store::keeping::KEEPING, store::keeping::share(settings)).await?;
         account.set_tenant_shares(store::keeping::tenant_shares(settings));
         let task_work = WorkedTasks::open(world, settings, &db).await?;
         let store = Store::new(db, account);
+        let front_ends = FrontEnds::open(world, &store).await?;
         let counted = |name, help| world.metrics.counted("run", name, help);
         let metrics = RunCounters {
             created: counted("created", "Runs that were created"),
@@ -187,6 +196,7 @@ impl RunService {
             folds: runs::KnownFolds::default(),
             told: runner::ToldFlags::default(),
             task_work,
+            front_ends,
             mesh: world.mesh.clone(),
             cpu: world.cpu.clone(),
             presence: world.presence.clone(),

@@ -1,6 +1,7 @@
 //! The health of this service, open to everybody, and what is answered over HTTP without a method.
 
 use crate::RunService;
+use crate::agui::serve_to_runner;
 use crate::known_profiles::{BUILT_IN, secret_name};
 use crate::runs::watch_events;
 use axum::Router;
@@ -30,7 +31,12 @@ pub(crate) fn routes(run: Arc<RunService>) -> Router {
         .route("/api/v1/health/live", get(live))
         .route("/api/v1/health/readiness", get(readiness))
         .with_state(Arc::new(Health { run: run.clone(), last: Mutex::default() }))
-        .merge(Router::new().route("/api/v1/runs/{runId}/events", get(watch_events)).with_state(run))
+        .merge(
+            Router::new()
+                .route("/api/v1/runs/{runId}/events", get(watch_events))
+                .route("/api/v1/runs/{runId}/attachments/{attachmentId}", get(serve_to_runner))
+                .with_state(run),
+        )
 }
 
 struct Health {

@@ -29,6 +29,8 @@ pub struct Settings {
     pub profiles: BTreeMap<String, ProfileSettings>,
     /// The agents of this domain whose tasks runs work on, by AID.
     pub agents: BTreeMap<String, RunAgentSettings>,
+    /// What works on the conversations of front ends.
+    pub agui: FrontEndSettings,
     /// The tenant whose runs try whether profiles work. Default: the first tenant by name.
     pub validation_tenant: Option<String>,
     /// Where credentials of provider profiles are stored.
@@ -138,6 +140,55 @@ pub struct RunAgentPolicy {
     pub network: Option<NetworkAccess>,
 }
 
+/// What works on the conversations of front ends, and what they may keep.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FrontEndSettings {
+    /// The tenant that their runs belong to. Default: the first tenant by name.
+    pub tenant: Option<String>,
+    /// The project of the runs.
+    pub project: String,
+    /// Where the back end works. Default: an empty folder for each run of the manager.
+    pub workspace: Option<RunAgentWorkspace>,
+    /// The profile of the runs.
+    pub profile: String,
+    /// What the runs may do. What is left out has the defaults of `run.create`, but that back ends may ask.
+    pub policy: RunAgentPolicy,
+    /// What goes with every turn of the mode `chat`.
+    pub chat: FrontEndMode,
+    /// What goes with every turn of the mode `automation`.
+    pub automation: FrontEndMode,
+    /// What becomes of an input whose `client_time` is not valid: `strict` refuses it, `lenient` ignores the member.
+    pub client_time: ClientTimeSetting,
+    /// How many milliseconds a runner waits for the next turn of its conversation.
+    pub idle_ms: i64,
+    /// The maximum number of conversations per agent.
+    pub threads: u32,
+    /// Bytes that are stored for the conversations of an agent.
+    pub kept_bytes: u64,
+    /// How many days a conversation is stored after it was changed last.
+    pub retention_days: u32,
+}
+
+/// What a back end is given with every turn of a mode.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FrontEndMode {
+    /// The names of the tools that the back end may use.
+    pub tools: Vec<String>,
+    /// Texts that the back end is told before the turn.
+    pub context: Vec<String>,
+}
+
+/// What becomes of a `client_time` that is not valid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientTimeSetting {
+    #[default]
+    Strict,
+    Lenient,
+}
+
 /// What the program of a back end speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -179,6 +230,14 @@ impl Settings {
         match &self.validation_tenant {
             Some(name) => self.tenants.get_key_value(name),
             None => self.tenants.first_key_value(),
+        }
+    }
+
+    /// The tenant that conversations of front ends belong to.
+    pub(crate) fn tenant_of_front_ends(&self) -> Option<&String> {
+        match &self.agui.tenant {
+            Some(name) => Some(name),
+            None => self.tenants.keys().next(),
         }
     }
 
@@ -232,6 +291,25 @@ impl Default for RunAgentSettings {
     }
 }
 
+impl Default for FrontEndSettings {
+    fn default() -> FrontEndSettings {
+        FrontEndSettings {
+            tenant: None,
+            project: "front-ends".to_owned(),
+            workspace: None,
+            profile: EXAMPLE.to_owned(),
+            policy: RunAgentPolicy::default(),
+            chat: FrontEndMode::default(),
+            automation: FrontEndMode::default(),
+            client_time: ClientTimeSetting::Strict,
+            idle_ms: 10_000,
+            threads: 1000,
+            kept_bytes: 256 << 20,
+            retention_days: 365,
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         let tenant = |name: &str| (name.to_owned(), TenantSettings::default());
@@ -245,6 +323,7 @@ impl Default for Settings {
             runner: LocalRunnerSettings::default(),
             profiles: BTreeMap::new(),
             agents: BTreeMap::new(),
+            agui: FrontEndSettings::default(),
             validation_tenant: None,
             secrets: SecretStoreKind::File,
             active_runs: 1000,
@@ -311,6 +390,7 @@ impl ServiceSettings for Settings {
         for (aid, agent) in &self.agents {
             self.check_agent(aid, agent)?;
         }
+        self.check_front_ends()?;
         if let Some(tenant) = &self.validation_tenant {
             anyhow::ensure!(
                 self.tenants.contains_key(tenant),
@@ -361,6 +441,40 @@ impl Settings {
                 "run.agents.{aid:?}.policy.timeout_ms: must be {MIN_TIMEOUT_MS} to {MAX_TIMEOUT_MS}, and is {timeout}"
             );
         }
+        Ok(())
+    }
+}
+
+impl Settings {
+    fn check_front_ends(&self) -> anyhow::Result<()> {
+        let FrontEndSettings { tenant, project, workspace, profile, policy, idle_ms, .. } = &self.agui;
+        let tenant = tenant.as_ref();
+        anyhow::ensure!(
+            tenant.is_none_or(|tenant| self.tenants.contains_key(tenant)),
+            "run.agui.tenant: {tenant:?} is not a tenant: set run.tenants.NAME"
+        );
+        anyhow::ensure!(
+            (1..=200).contains(&project.chars().count()) && !project.chars().any(char::is_control),
+            "run.agui.project: must have 1 to 200 characters"
+        );
+        anyhow::ensure!(
+            is_slug(profile),
+            "run.agui.profile: a profile has 1 to 63 characters of a-z, 0-9 and '-', and begins with one of a-z"
+        );
+        let root = workspace.as_ref().map(|workspace| &workspace.root);
+        anyhow::ensure!(
+            root.is_none_or(|root| self.workspaces.contains_key(root)),
+            "run.agui.workspace.root: {root:?} is not a folder: set run.workspaces.NAME"
+        );
+        let timeout = policy.timeout_ms.unwrap_or(MIN_TIMEOUT_MS);
+        anyhow::ensure!(
+            (MIN_TIMEOUT_MS..=MAX_TIMEOUT_MS).contains(&timeout),
+            "run.agui.policy.timeout_ms: must be {MIN_TIMEOUT_MS} to {MAX_TIMEOUT_MS}, and is {timeout}"
+        );
+        anyhow::ensure!(
+            (1000..=3_600_000).contains(idle_ms),
+            "run.agui.idle_ms: must be 1000 to 3600000, and is {idle_ms}"
+        );
         Ok(())
     }
 }

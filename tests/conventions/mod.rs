@@ -15,7 +15,7 @@ mod words;
 
 use proto_schemas::{Code, codes};
 use rust::{RustFile, rust_files};
-use source::{file, files};
+use source::{SourceFile, file, files};
 
 /// Methods the gateway answers by itself, because they are about the connection or about all services together.
 const ANSWERED_BY_THE_GATEWAY: [&str; 8] = [
@@ -95,7 +95,8 @@ fn services_open_no_socket_and_certs_reads_no_file_and_no_clock() {
 /// They are a part of the crate of the binary, and have its dependencies.
 #[test]
 fn no_integration_test_knows_the_inside_of_the_server() {
-    for rust in rust_files("tests").filter(|rust| !rust.file.is_below("tests/fuzz")) {
+    let is_own = |file: &SourceFile| !file.is_below("tests/fuzz") && !file.is_below("tests/agui");
+    for rust in rust_files("tests").filter(|rust| is_own(rust.file)) {
         for module in rust.whole.each() {
             let inside = |path: &&Vec<String>| {
                 ["kernel", "gateway"].contains(&path[0].as_str()) || path[0].starts_with("service_")

@@ -61,6 +61,11 @@ async fn probe(server: &TestServer, tag: &str) -> bool {
             let page = alice.call("message.pull", &json!({})).await;
             page["messages"][0]["msg_subtype"] == "artifact_tool_call"
         }
+        "agui_stream" => server.http("POST", "/api/v1/agent/ag-ui").send().await.status == 401,
+        "agui_attachments" => {
+            let path = "/api/v1/agent/attachments/agent-inputs/x/y?expires=1&signature=x";
+            server.get(path).await.status == 403
+        }
         "federation" => server.get("/.well-known/aun-gateway").await.json()["federation"].is_object(),
         "client_signature" => {
             let forged = json!({ "cert_sn": "root", "client_signature": {} });

@@ -31,12 +31,28 @@ pub async fn values(server: &TestServer, caller: &TestIdentity, example: &str) -
     let wanted = |name: &str| is_wanted(example, name);
     let of_caller =
         ["own_run", "own_command", "own_runner_job", "own_run_session", "approval_run", "open_approval"];
-    if !of_caller.into_iter().any(wanted) {
+    if wanted("fresh_thread") {
+        values.insert("fresh_thread".to_owned(), fresh_thread());
+    }
+    let of_front_ends = ["own_thread", "own_picture"];
+    if !of_caller.into_iter().chain(of_front_ends).any(wanted) {
         return values;
     }
     // In a slot of its own: what another example prepares for the same caller meanwhile does not replace this session.
     let slot = format!("runs-{}", random_hex(6));
     let agent = server.connect(caller, |hello| hello["client"]["slot_id"] = json!(slot)).await;
+    if wanted("own_thread") {
+        let thread = fresh_thread();
+        let input = json!({
+            "threadId": thread, "runId": "run-001", "forwardedProps": { "runtime_mode": "chat" },
+            "messages": [{ "id": "msg-001", "role": "user", "content": "hello" }],
+        });
+        agent.call("agui.run", &json!({ "input": input })).await;
+        values.insert("own_thread".to_owned(), thread);
+    }
+    if wanted("own_picture") {
+        values.insert("own_picture".to_owned(), own_picture(server, caller).await);
+    }
     if wanted("own_run_session") {
         values.insert("own_run_session".to_owned(), own_session(&agent).await);
     }
@@ -61,6 +77,23 @@ pub async fn values(server: &TestServer, caller: &TestIdentity, example: &str) -
         values.insert("approval_run".to_owned(), run);
     }
     values
+}
+
+/// A UUID that no conversation has.
+fn fresh_thread() -> String {
+    let hex = random_hex(16);
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+/// The path of a picture that the caller has uploaded.
+async fn own_picture(server: &TestServer, caller: &TestIdentity) -> String {
+    let body = "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nGIF89a\r\n--b--\r\n";
+    let request = server.http("POST", "/api/v1/agent/attachments");
+    let request = request.header("Authorization", &format!("Bearer {}", server.login(caller).await.access));
+    let request =
+        request.header("Content-Type", "multipart/form-data; boundary=b").body(body.as_bytes().to_vec());
+    let answer = request.send().await;
+    answer.json()["path"].as_str().unwrap_or_else(|| panic!("{answer:?}")).to_owned()
 }
 
 /// What only the operator can prepare: a token of the tenant, a credential, a validation, and a runner with the lease of a run.

@@ -9,7 +9,8 @@
 //! - [`example`] is a program of the kind `process-jsonl`, without a model and the same every time.
 //!
 //! What is decided is in the pure state machine `work/state`. `work/driver.rs` carries it out and knows the back end; three others speak to the
-//! manager at the same time: `work/heart.rs` keeps the lease, `work/poller.rs` hears of commands, `log/writer.rs` tells, in order.
+//! manager at the same time: `work/heart.rs` keeps the lease, `work/poller.rs` hears of commands, `log/writer.rs` tells, in order. The images
+//!   that a turn names are fetched by `work/attachments` before it begins, and are files until it has ended.
 
 mod back_end;
 pub mod example;

@@ -4,6 +4,7 @@ use crate::access::RunAccess;
 use crate::error::{Error, LeaseConflict};
 use crate::ids::can_exist;
 use crate::model::run::{Failure, RunnerProcessId};
+use crate::model::thread::{GivenAnswer, NewPart, NewThreadRun, NewTurn};
 use kernel::Payer;
 use proto_schemas::requests::run::{
     CommandType, LauncherKind, RunEventType, RunnerIsolation, TerminalStatus,
@@ -44,6 +45,11 @@ pub(crate) enum RunOperation {
         decision: String,
         answer: Option<Box<RawValue>>,
         by: String,
+    },
+    /// A front end answers all open questions, and shows the rest of the turn as a run of its own.
+    Resume {
+        answers: Vec<GivenAnswer>,
+        part: Box<NewPart>,
     },
     Register(Box<NewRunner>),
     Claim {
@@ -93,6 +99,11 @@ pub(crate) enum RunOperation {
         status: TerminalStatus,
         failure: Failure,
     },
+    /// Ends a turn for which no runner could be had.
+    FailCommand {
+        command_id: String,
+        failure: Failure,
+    },
     /// Ends what is over: leases with a cancel, commands after their time-out.
     Sweep,
 }
@@ -116,15 +127,19 @@ pub(crate) struct NewRun {
     pub timeout_ms: i64,
     pub key: Option<String>,
     pub request_hash: Option<String>,
+    /// The conversation that goes on in it.
+    pub thread: Option<Box<NewThreadRun>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct NewCommand {
     pub id: String,
     pub kind: CommandType,
     pub payload: Box<RawValue>,
     pub payload_hash: String,
     pub key: Option<String>,
+    /// What a user of a front end says with it.
+    pub turn: Option<Box<NewTurn>>,
 }
 
 #[derive(Clone, Debug)]
@@ -270,6 +285,13 @@ pub(crate) fn lease_conflict(conflict: LeaseConflict) -> Error {
     Error::Lease(Box::new(conflict))
 }
 
+impl NewCommand {
+    fn bytes(&self) -> usize {
+        let turn = self.turn.as_ref().map_or(0, |turn| turn.part.bytes() + turn.text.len());
+        self.payload.get().len() + turn
+    }
+}
+
 /// What a call holds in memory besides what it carries.
 const CALL_BYTES: usize = 256;
 
@@ -289,6 +311,7 @@ impl RunCall {
             RunOperation::AddJob(new) => exists("command", &new.command_id),
             RunOperation::CancelCommand { command_id, .. }
             | RunOperation::Acknowledge { command_id, .. }
+            | RunOperation::FailCommand { command_id, .. }
             | RunOperation::ReportCommand { command_id, .. } => exists("command", command_id),
             RunOperation::Append { events, .. } => {
                 let mut named = events.iter().filter_map(|event| event.command_id.as_deref());
@@ -299,6 +322,7 @@ impl RunCall {
             }
             RunOperation::Claim { runner_id, .. } => exists("runner", runner_id),
             RunOperation::Approve { .. }
+            | RunOperation::Resume { .. }
             | RunOperation::AddCommand(_)
             | RunOperation::CancelRun { .. }
             | RunOperation::Register(_)
@@ -317,8 +341,14 @@ impl RunOperation {
     /// What it counts while it waits for a commit.
     pub fn bytes(&self) -> usize {
         let carried = match self {
-            RunOperation::Create(new) => new.fixed.len(),
-            RunOperation::AddCommand(new) => new.payload.get().len(),
+            RunOperation::Create(new) => {
+                new.fixed.len() + new.thread.as_ref().map_or(0, |thread| thread.command.bytes())
+            }
+            RunOperation::AddCommand(new) => new.bytes(),
+            RunOperation::Resume { answers, part } => {
+                let given = answers.iter().filter_map(|answer| answer.payload.as_ref());
+                part.bytes() + given.map(|payload| payload.get().len()).sum::<usize>()
+            }
             RunOperation::AddJob(new) => new.env.len(),
             RunOperation::Register(new) => new.body.len(),
             RunOperation::Approve { answer, .. } => answer.as_ref().map_or(0, |answer| answer.get().len()),
@@ -327,6 +357,7 @@ impl RunOperation {
             }
             RunOperation::CancelRun { .. }
             | RunOperation::CancelCommand { .. }
+            | RunOperation::FailCommand { .. }
             | RunOperation::Claim { .. }
             | RunOperation::Renew { .. }
             | RunOperation::Release { .. }

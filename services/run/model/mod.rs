@@ -7,3 +7,4 @@ pub(crate) mod liveness;
 pub(crate) mod policy;
 pub(crate) mod result;
 pub(crate) mod run;
+pub(crate) mod thread;

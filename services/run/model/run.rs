@@ -1,5 +1,6 @@
 //! A run as a commit sees it: what decides about it, its open commands, questions and jobs, and what the commit has changed.
 
+use super::thread::{NewThreadSession, ThreadChanges, ThreadRow};
 use proto_schemas::requests::run::{
     CommandState, CommandType, LauncherKind, RunEventType, RunStatus, RunnerIsolation, TerminalStatus,
 };
@@ -69,6 +70,8 @@ impl LeaseState {
 pub(crate) struct RunRow {
     pub id: String,
     pub tenant: String,
+    /// The agent whose conversation it is, if it is one.
+    pub agent: Option<String>,
     pub session: Option<String>,
     pub timeout_ms: i64,
     pub status: RunStatus,
@@ -224,6 +227,27 @@ pub(crate) struct SessionRow {
     pub updated_at: i64,
 }
 
+impl SessionRow {
+    /// The session of a new conversation.
+    pub fn new(new: &NewThreadSession) -> SessionRow {
+        SessionRow {
+            id: new.id.clone(),
+            tenant: new.tenant.clone(),
+            profile: new.profile.clone(),
+            state: SessionState::Idle,
+            version: 0,
+            active_run: None,
+            active_command: None,
+            last_run: None,
+            last_command: None,
+            back_end: None,
+            storage_kind: "pvc".to_owned(),
+            storage_bytes: None,
+            updated_at: new.now,
+        }
+    }
+}
+
 /// Whether a session has something running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionState {
@@ -272,6 +296,9 @@ pub(crate) struct LoadedRun {
     /// Those that are not settled, and those that a call names.
     pub approvals: BTreeMap<String, ApprovalRow>,
     pub jobs: Vec<JobRow>,
+    /// The conversation of which it is the present run.
+    pub thread: Option<ThreadRow>,
+    pub thread_changed: bool,
     pub changed: bool,
     pub changed_commands: BTreeSet<String>,
     pub changed_approvals: BTreeSet<String>,
@@ -285,6 +312,8 @@ impl LoadedRun {
             commands: BTreeMap::new(),
             approvals: BTreeMap::new(),
             jobs: Vec::new(),
+            thread: None,
+            thread_changed: false,
             changed: false,
             changed_commands: BTreeSet::new(),
             changed_approvals: BTreeSet::new(),
@@ -371,6 +400,7 @@ pub(crate) struct Runs {
     /// When the tokens of an attempt end: by run and attempt.
     pub token_ends: BTreeMap<(String, String), RunnerTokenEnd>,
     pub events: Vec<EventRow>,
+    pub threads: ThreadChanges,
     pub kept: kernel::KeptSums,
 }
 

@@ -47,6 +47,7 @@ impl RunService {
             tenant: params.tenant_id,
             key,
             request_hash: hash,
+            thread: None,
         };
         let id = new_id(&self.ids, "run", self.clock.now_ms());
         let answer = self.change(&access, &id, RunOperation::Create(Box::new(new))).await?;

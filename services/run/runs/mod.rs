@@ -16,7 +16,7 @@ mod watching;
 
 pub(crate) use create::unexpected;
 pub(crate) use results::KnownFolds;
-pub(crate) use watching::{RunSubscriptions, watch_events};
+pub(crate) use watching::{LOOK_EVERY, PAUSE, RunSubscriptions, SubscriptionKey, watch_events};
 
 use crate::RunService;
 use crate::access::RunAccess;

@@ -17,6 +17,26 @@ pub(crate) static KEEPING: Keeping = Keeping {
         KeptTable { name: "run_runner", payer: "payer", columns: &["body"], counted: &[] },
         KeptTable { name: "run_job", payer: "payer", columns: &["env"], counted: &[] },
         KeptTable { name: "run_session", payer: "payer", columns: &["title", "back_end"], counted: &[] },
+        KeptTable {
+            name: "agui_thread",
+            payer: "aid",
+            columns: &[],
+            counted: &[CountedRows { rows: "event_rows", bytes: "event_bytes" }],
+        },
+        KeptTable { name: "agui_run", payer: "aid", columns: &["input"], counted: &[] },
+        KeptTable {
+            name: "agui_message",
+            payer: "aid",
+            columns: &["content", "attachments", "ui_schema"],
+            counted: &[],
+        },
+        KeptTable { name: "agui_profile", payer: "aid", columns: &[], counted: &[] },
+        KeptTable {
+            name: "agui_attachment",
+            payer: "aid",
+            columns: &[],
+            counted: &[CountedRows { rows: "stored_rows", bytes: "stored_bytes" }],
+        },
         KeptTable { name: "run_session_reader", payer: "payer", columns: &["reader"], counted: &[] },
     ],
     free: &[
@@ -25,13 +45,14 @@ pub(crate) static KEEPING: Keeping = Keeping {
         ("run_profile", "written by administrators only, one for each profile"),
         ("run_validation", "made by administrators only, the last ones of each profile"),
         ("run_task", "at most one for each run, which its tenant pays for, and removed with it"),
-        ("run_task_worker", "one row"),
+        ("run_task_worker", "two rows"),
+        ("agui_key", "one row"),
     ],
 };
 
-/// Agents pay for nothing here: their tenants do.
-pub(crate) fn share() -> AccountShare {
-    AccountShare { setting: "run.tenants.NAME.kept_bytes", bytes: 0 }
+/// Agents pay for their conversations. For everything else their tenants do.
+pub(crate) fn share(settings: &Settings) -> AccountShare {
+    AccountShare { setting: "run.agui.kept_bytes", bytes: settings.agui.kept_bytes }
 }
 
 /// Rows that a tenant may keep for each byte: most events are short, and each row counts 512 bytes as well.

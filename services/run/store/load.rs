@@ -4,10 +4,12 @@ use super::row::{
     APPROVAL_READ, COMMAND_READ, JOB_READ, RUN_READ, SESSION_READ, StoredApproval, StoredCommand, StoredJob,
     StoredRun, StoredSession, damaged,
 };
+use super::threads::THREAD_READ;
 use super::{RunsWanted, Store};
 use crate::model::run::{LoadedRun, Runs};
+use crate::model::thread::ThreadRow;
 use kernel::json_rows as json;
-use kernel::{Engine, KeptSums, Payer, Statements};
+use kernel::{Aid, Engine, KeptSums, Payer, Statements};
 use serde::Serialize;
 use sqlx::{Any, AnyConnection, AssertSqlSafe};
 use std::collections::BTreeSet;
@@ -23,10 +25,11 @@ enum LoadedKind {
     Key,
     Event,
     Active,
+    Thread,
 }
 
 impl LoadedKind {
-    const ALL: [LoadedKind; 8] = [
+    const ALL: [LoadedKind; 9] = [
         LoadedKind::Run,
         LoadedKind::Command,
         LoadedKind::Approval,
@@ -35,6 +38,7 @@ impl LoadedKind {
         LoadedKind::Key,
         LoadedKind::Event,
         LoadedKind::Active,
+        LoadedKind::Thread,
     ];
 }
 
@@ -61,7 +65,8 @@ impl Store {
             Some(kept) => kept,
             None => {
                 let storing = wanted.storing.iter().filter_map(|id| runs.runs.get(id));
-                self.kept(tx, wanted, storing.map(|run| Payer::tenant(&run.row.tenant)).collect()).await?
+                let payers = storing.flat_map(|run| self.payers(&run.row.tenant, run.row.agent.as_deref()));
+                self.kept(tx, wanted, payers.collect()).await?
             }
         };
         Ok(runs)
@@ -81,17 +86,23 @@ impl Store {
         }
     }
 
+    /// Who pays for what is stored for a run: its tenant, and the agent whose conversation it is.
+    fn payers(&self, tenant: &str, agent: Option<&str>) -> impl Iterator<Item = Payer> {
+        let agent = agent.and_then(|aid| Aid::parse(aid).ok()).map(|aid| self.account.payer_of(aid));
+        [Payer::tenant(tenant)].into_iter().chain(agent)
+    }
+
     /// Locks what the calls are about, and gives what is kept for those who pay. A call that logs an event changes an account, too, by the
     /// number of events in the row of its run: so every account is locked here, in one order, and not where the rows are written.
     async fn lock(&self, tx: &mut AnyConnection, wanted: &RunsWanted) -> sqlx::Result<KeptSums> {
         let mut payers = BTreeSet::new();
         if !wanted.runs.is_empty() {
             let ids = self.is_one_of("id", 1);
-            let text = format!("SELECT id, tenant FROM run WHERE {ids} ORDER BY id FOR UPDATE");
-            let query = sqlx::query_as::<Any, (String, String)>(AssertSqlSafe(text));
+            let text = format!("SELECT id, tenant, agent FROM run WHERE {ids} ORDER BY id FOR UPDATE");
+            let query = sqlx::query_as::<Any, (String, String, Option<String>)>(AssertSqlSafe(text));
             let locked = query.bind(json::text(&wanted.runs)?).fetch_all(&mut *tx).await?;
-            let storing = locked.iter().filter(|(id, _)| wanted.storing.contains(id));
-            payers.extend(storing.map(|(_, tenant)| Payer::tenant(tenant)));
+            let storing = locked.iter().filter(|(id, ..)| wanted.storing.contains(id));
+            payers.extend(storing.flat_map(|(_, tenant, agent)| self.payers(tenant, agent.as_deref())));
         }
         if !wanted.whole.is_empty() || !wanted.sessions.is_empty() {
             let (of_runs, given) = (self.is_one_of("id", 1), json::texts(self.engine(), 2));
@@ -125,6 +136,9 @@ impl Store {
             statements.add(json::text(&wanted.runs)?, |ids| {
                 let open = "ended_at IS NULL";
                 self.select_by(LoadedKind::Command, COMMAND_READ, "run_command", "run_id", open, ids)
+            });
+            statements.add(json::text(&wanted.runs)?, |ids| {
+                self.select_by(LoadedKind::Thread, THREAD_READ, "agui_thread", "run_id", "true", ids)
             });
         }
         if !wanted.commands.is_empty() {
@@ -326,6 +340,12 @@ fn add(runs: &mut Runs, kind: LoadedKind, row: &str) -> sqlx::Result<()> {
         LoadedKind::Event => {
             let (run, client_event_id, seq): (String, String, i64) = json::read(row)?;
             runs.stored.entry(run).or_default().insert(client_event_id, seq);
+        }
+        LoadedKind::Thread => {
+            let row = json::read::<ThreadRow>(row)?;
+            if let Some(run) = runs.runs.get_mut(&row.run_id) {
+                run.thread = Some(row);
+            }
         }
         LoadedKind::Active => {
             let (tenant, count): (String, i64) = json::read(row)?;

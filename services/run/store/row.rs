@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// The members of [`StoredRun`], in their order. Those of the first [`RUN_CHANGES`] may change, but for the id.
-pub(super) const RUN: [Column; 25] = [
+pub(super) const RUN: [Column; 26] = [
     ("id", "TEXT"),
     ("status", "TEXT"),
     ("failure_kind", "TEXT"),
@@ -39,6 +39,7 @@ pub(super) const RUN: [Column; 25] = [
     ("session_id", "TEXT"),
     ("timeout_ms", "BIGINT"),
     ("created_at", "BIGINT"),
+    ("agent", "TEXT"),
 ];
 pub(super) const RUN_CHANGES: usize = 21;
 
@@ -54,7 +55,7 @@ pub(super) const RUN_NEW: [Column; 5] = [
 /// In the order of the members of [`StoredRun`].
 pub(super) const RUN_READ: &str = "id, status, failure_kind, failure_message, lease_runner, lease_attempt, lease_epoch, \
      lease_ms, lease_until, lease_released, heartbeat_at, refused_runners, last_seq, last_command, event_bytes, event_rows, \
-     active, due_at, updated_at, cancel_at, ended_at, tenant, session_id, timeout_ms, created_at";
+     active, due_at, updated_at, cancel_at, ended_at, tenant, session_id, timeout_ms, created_at, agent";
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredRun {
@@ -83,6 +84,7 @@ pub(super) struct StoredRun {
     session_id: Option<String>,
     timeout_ms: i64,
     created_at: i64,
+    agent: Option<String>,
 }
 
 /// A new run, as it is written.
@@ -139,6 +141,7 @@ impl StoredRun {
             session_id: row.session.clone(),
             timeout_ms: row.timeout_ms,
             created_at: row.created_at,
+            agent: row.agent.clone(),
         }
     }
 
@@ -146,6 +149,7 @@ impl StoredRun {
         RunRow {
             id: self.id,
             tenant: self.tenant,
+            agent: self.agent,
             session: self.session_id,
             timeout_ms: self.timeout_ms,
             status: self.status,

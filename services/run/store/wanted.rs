@@ -34,6 +34,9 @@ impl RunsWanted {
             self.sessions.extend(new.session.clone());
             self.run_keys.extend(new.key.clone().map(|key| (new.tenant.clone(), key)));
             self.payers.insert(new.payer.clone());
+            if let Some(thread) = &new.thread {
+                self.payers.extend(thread.command.turn.as_ref().map(|turn| turn.part.payer.clone()));
+            }
             return;
         }
         self.runs.insert(run.clone());
@@ -44,10 +47,16 @@ impl RunsWanted {
             RunOperation::Create(_) => {}
             RunOperation::AddCommand(new) => {
                 self.command_keys.extend(new.key.as_deref().map(of_run));
+                self.payers.extend(new.turn.as_ref().map(|turn| turn.part.payer.clone()));
                 self.whole.insert(run.clone());
                 self.starting.insert(run.clone());
             }
-            RunOperation::CancelCommand { command_id, .. }
+            RunOperation::Resume { part, .. } => {
+                self.payers.insert(part.payer.clone());
+                self.whole.insert(run.clone());
+            }
+            RunOperation::FailCommand { command_id, .. }
+            | RunOperation::CancelCommand { command_id, .. }
             | RunOperation::ReportCommand { command_id, .. } => {
                 self.commands.insert(command_id.clone());
                 self.whole.insert(run.clone());
@@ -110,7 +119,9 @@ fn may_store(operation: &RunOperation) -> bool {
         | RunOperation::CancelRun { .. }
         | RunOperation::CancelCommand { .. }
         | RunOperation::AddJob(_)
+        | RunOperation::FailCommand { .. }
         | RunOperation::Approve { .. }
+        | RunOperation::Resume { .. }
         | RunOperation::Register(_)
         | RunOperation::Claim { .. }
         | RunOperation::Append { .. }

@@ -15,6 +15,7 @@ use std::collections::HashSet;
 
 impl Store {
     pub async fn write(&self, tx: &mut AnyConnection, runs: &Runs) -> sqlx::Result<()> {
+        self.write_new_sessions(tx, &runs.threads).await?;
         let mut statements = Statements::new(self.engine());
         self.write_runs(&mut statements, runs)?;
         self.write_commands(&mut statements, runs)?;
@@ -31,6 +32,7 @@ impl Store {
         let events: Vec<WrittenRunEvent<'_>> = runs.events.iter().map(WrittenRunEvent::of).collect();
         statements.insert("run_event", &EVENT, "", &events)?;
         statements.execute(tx).await?;
+        self.write_threads(tx, runs).await?;
         self.account.write(tx, &runs.kept).await
     }
 
@@ -131,7 +133,7 @@ impl Store {
     }
 
     /// Of rows that were there, only these columns. The first column of a row names it.
-    fn update<R: Serialize>(
+    pub(super) fn update<R: Serialize>(
         &self,
         statements: &mut Statements,
         table: &str,

@@ -3,12 +3,11 @@
 use super::calls::Acted;
 use crate::RunService;
 use crate::error::Error;
+use crate::launching::{MOST_RUNNERS, TurnRunner};
 use crate::settings::RunAgentSettings;
 use crate::store::RunTaskRow;
 use kernel::{Aid, Caller, RpcError};
-use proto_schemas::requests::run::{
-    CommandCreate, CommandType, Create, LauncherKind, PolicyDraft, RunnerJobCreate,
-};
+use proto_schemas::requests::run::{CommandCreate, CommandType, Create, PolicyDraft};
 use proto_schemas::requests::task::{AssignedTask, Get, Reject, TaskId, TaskObject, TaskReason};
 use serde::Deserialize;
 use serde_json::json;
@@ -18,8 +17,6 @@ use std::sync::Arc;
 const PROVIDER: &str = "local";
 /// How long the runner of a turn waits for another one, which does not come.
 const IDLE_MS: i64 = 1000;
-/// Runners that are started for one task. More do not help where three could not finish it.
-pub(super) const MOST_RUNNERS: usize = 3;
 const MOST_REASON: usize = 1000;
 
 /// A content block, as far as a back end is told of it.
@@ -97,37 +94,17 @@ impl RunService {
 
     /// Has a runner started, unless there is one, or one may still come. Without runners of this server somebody else starts it.
     pub(super) async fn runner_for_task(self: &Arc<Self>, row: &RunTaskRow) -> Result<(), Error> {
-        if self.launcher.kind() != LauncherKind::Local {
-            return Ok(());
-        }
-        let Some(run) = self.store.run(&row.run_id).await? else { return Ok(()) };
-        let (now, started_at) = (self.clock.now_ms(), self.started_at());
-        let jobs = self.store.jobs(&row.run_id, Some(&row.command_id)).await?;
-        let lease = &run.row.lease;
-        let works = lease.is_live(now, started_at);
-        if works || jobs.iter().any(|job| job.is_active(lease, now, started_at)) {
-            return Ok(());
-        }
-        if jobs.len() >= MOST_RUNNERS {
-            let sentence = format!("infra-failed: {MOST_RUNNERS} runners ended before the turn did");
-            return Err(Error::Illegal(sentence));
-        }
-        let job = RunnerJobCreate {
-            run_id: row.run_id.clone(),
-            command_id: row.command_id.clone(),
-            idempotency_key: Some(format!("{} {}", row.task_id, jobs.len() + 1)),
-            launcher: Some(LauncherKind::Local),
-            idle_timeout_ms: Some(IDLE_MS),
-            ..RunnerJobCreate::default()
-        };
-        match self.clone().runner_job_create(Caller::Operator, job).await {
-            Ok(_) | Err(Error::JobActive { .. } | Error::Lease(_)) => Ok(()),
-            // As many as this server may have: the task waits for one of them to end, and is looked at next time.
-            Err(Error::Limit { scope: "server.runners", .. }) => {
+        match self.runner_for(&row.run_id, &row.command_id, &row.task_id, IDLE_MS).await? {
+            TurnRunner::There => Ok(()),
+            // The task waits for one of them to end, and is looked at next time.
+            TurnRunner::ServerFull => {
                 self.task_work.runs.lock().changed.insert(row.run_id.clone());
                 Ok(())
             }
-            Err(error) => Err(error),
+            TurnRunner::GivenUp => {
+                let sentence = format!("infra-failed: {MOST_RUNNERS} runners ended before the turn did");
+                Err(Error::Illegal(sentence))
+            }
         }
     }
 
@@ -156,6 +133,10 @@ pub(super) fn lasting(error: &Error) -> bool {
         | Error::CommandEnded { .. }
         | Error::Idempotency { .. }
         | Error::StoreEvicted(_)
+        | Error::RunInput(_)
+        | Error::RunInputForm(_)
+        | Error::RunIdUsed
+        | Error::NotOwner
         | Error::TooLarge(_) => true,
         Error::Lease(_)
         | Error::SessionBusy { .. }

@@ -62,6 +62,9 @@ impl RunService {
             if let Err(error) = self.remove_ended(self.clock.now_ms()).await {
                 RpcError::from(error).log("run.maintenance");
             }
+            if let Err(error) = self.remove_old_conversations(self.clock.now_ms()).await {
+                RpcError::from(error).log("agui.maintenance");
+            }
             if let Err(error) = self.store.checkpoint().await {
                 tracing::debug!("the journal could not be moved: {error}");
             }

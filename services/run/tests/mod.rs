@@ -1,5 +1,6 @@
 //! The service alone, on either engine, through its methods and routes.
 
+mod agui;
 mod due;
 mod health;
 mod limits;

@@ -1,5 +1,6 @@
 //! What does the work: an agent that takes turns and says what it does.
 
+pub(crate) mod attachment;
 mod codex;
 mod event;
 pub(crate) mod process_jsonl;
@@ -16,6 +17,7 @@ pub use turn::{ApprovalAnswer, TurnImage, TurnRequest};
 
 use proto_schemas::requests::run::ApprovalMode;
 use serde_json::Value;
+use std::path::PathBuf;
 
 /// Why a back end did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,4 +72,8 @@ pub trait BackEnd: Send {
 
     /// Whether questions are passed to the client under this policy. If not, they are declined at once.
     fn passes_questions(&self, mode: ApprovalMode) -> bool;
+
+    /// A folder of this machine that the back end sees at the same path, however it is isolated. Into it the runner puts the images of a
+    /// turn.
+    fn image_folder(&self) -> PathBuf;
 }

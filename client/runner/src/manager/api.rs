@@ -1,11 +1,12 @@
 //! The calls themselves, one function per route.
 
-use super::connection::ManagerConnection;
+use super::connection::{AnswerLimits, ManagerConnection};
 use super::{ManagerError, ManagerUrl, RunnerToken};
 use client::{Error as ClientError, GatewayDialer, TrustedRoot};
 use hyper::body::Bytes;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE};
 use hyper::{Method, Request};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use proto_schemas::requests::run::CommandRecord;
 use proto_schemas::requests::runner::{
     Acknowledge, AppendEvents, AppendedRunEvents, Claim, ClaimedRun, Heartbeat, PollCommands, PolledCommands,
@@ -20,6 +21,16 @@ use std::time::Duration;
 
 /// How long a call may take beside the time that it was told to wait.
 const ANSWER: Duration = Duration::from_secs(20);
+/// What an answer may have: the largest is a page of commands that ends with one of 512 KiB after a MiB of others, and as much again for
+/// the answers to questions.
+const ANSWER_BYTES: usize = 8 << 20;
+/// How long it may take to fetch an attachment.
+const ATTACHMENT: Duration = Duration::from_secs(60);
+/// No attachment is larger.
+pub(crate) const ATTACHMENT_BYTES: usize = 10 << 20;
+
+/// What stays as it is in one segment of a path.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The manager, as the runner of one token sees it. Calls on one of these wait for each other.
 pub(crate) struct ManagerApi {
@@ -84,6 +95,13 @@ impl ManagerApi {
         self.exchange(within, Method::GET, &path, Bytes::new()).await
     }
 
+    /// The bytes of an attachment. Its id is one segment of the path, whatever it has: its slash comes as `%2F`.
+    pub async fn attachment(&mut self, run_id: &str, attachment_id: &str) -> Result<Bytes, ManagerError> {
+        let path = format!("/runs/{run_id}/attachments/{}", utf8_percent_encode(attachment_id, SEGMENT));
+        let limits = AnswerLimits { within: ATTACHMENT, bytes: ATTACHMENT_BYTES };
+        self.answer(limits, Method::GET, &path, Bytes::new()).await
+    }
+
     pub async fn append(&mut self, events: &AppendEvents) -> Result<AppendedRunEvents, ManagerError> {
         self.send(Method::POST, &format!("/runs/{}/events", events.run_id), events).await
     }
@@ -114,18 +132,31 @@ impl ManagerApi {
         path: &str,
         body: Bytes,
     ) -> Result<T, ManagerError> {
+        let limits = AnswerLimits { within, bytes: ANSWER_BYTES };
+        let answer = self.answer(limits, method, path, body).await?;
+        match serde_json::from_slice::<AnsweredData<T>>(&answer) {
+            Ok(answered) => Ok(answered.data),
+            Err(error) => Err(ManagerError::Unanswered(format!("its answer cannot be read: {error}"))),
+        }
+    }
+
+    /// The body of a success, as it is.
+    async fn answer(
+        &mut self,
+        limits: AnswerLimits,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Bytes, ManagerError> {
         let (path, token) = (self.connection.path(path), self.token.header());
         let request = || {
             let request = Request::builder().method(method.clone()).uri(path.as_str());
             request.header(AUTHORIZATION, token.as_str()).header(CONTENT_TYPE, "application/json")
         };
-        let (status, answer) = self.connection.send(within, request, body).await?;
-        if !status.is_success() {
-            return Err(ManagerError::of_answer(status, &answer));
-        }
-        match serde_json::from_slice::<AnsweredData<T>>(&answer) {
-            Ok(answered) => Ok(answered.data),
-            Err(error) => Err(ManagerError::Unanswered(format!("its answer cannot be read: {error}"))),
+        let (status, answer) = self.connection.send(limits, request, body).await?;
+        match status.is_success() {
+            true => Ok(answer),
+            false => Err(ManagerError::of_answer(status, &answer)),
         }
     }
 }

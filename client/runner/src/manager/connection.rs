@@ -3,7 +3,7 @@
 use super::{ManagerError, ManagerUrl};
 use client::GatewayDialer;
 use futures_util::future::{Either, select};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::HOST;
@@ -15,12 +15,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// What an answer may have: the largest is a page of commands that ends with one of 512 KiB after a MiB of others, and as much again for
-/// the answers to questions.
-const ANSWER_BYTES: usize = 8 << 20;
-
 /// How long a connection may take to be there.
 const CONNECT: Duration = Duration::from_secs(10);
+
+/// What an answer may cost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AnswerLimits {
+    pub within: Duration,
+    pub bytes: usize,
+}
 
 /// One connection, opened when it is needed. Requests on it wait for each other.
 pub(super) struct ManagerConnection {
@@ -51,11 +54,11 @@ impl ManagerConnection {
         format!("{}{path}", self.base)
     }
 
-    /// Sends a request, and reads its answer, within a time. A connection that was used before may have been closed meanwhile: then the
+    /// Sends a request, and reads its answer, within its limits. A connection that was used before may have been closed meanwhile: then the
     /// request is sent again at once on a new one, because every call of a runner may be repeated.
     pub async fn send(
         &mut self,
-        within: Duration,
+        limits: AnswerLimits,
         request: impl Fn() -> Builder,
         body: Bytes,
     ) -> Result<(StatusCode, Bytes), ManagerError> {
@@ -68,12 +71,12 @@ impl ManagerConnection {
         };
         if let Some(open) = self.open.take()
             && !open.sender.is_closed()
-            && let Ok(answer) = self.exchange(within, open, written()?).await
+            && let Ok(answer) = self.exchange(limits, open, written()?).await
         {
             return Ok(answer);
         }
         let open = Self::dial(self.dialer.clone()).await?;
-        self.exchange(within, open, written()?).await
+        self.exchange(limits, open, written()?).await
     }
 
     /// It borrows no connection: what drives one cannot be shared between threads.
@@ -91,15 +94,18 @@ impl ManagerConnection {
 
     async fn exchange(
         &mut self,
-        within: Duration,
+        limits: AnswerLimits,
         mut open: OpenConnection,
         request: Request<Full<Bytes>>,
     ) -> Result<(StatusCode, Bytes), ManagerError> {
         let exchange = async {
             let answer = open.sender.send_request(request).await.map_err(broken)?;
             let status = answer.status();
-            let body = Limited::new(answer.into_body(), ANSWER_BYTES).collect().await;
-            let body = body.map_err(|error| ManagerError::Unanswered(error.to_string()))?;
+            let body = Limited::new(answer.into_body(), limits.bytes).collect().await;
+            let body = body.map_err(|error| match error.is::<LengthLimitError>() {
+                true => ManagerError::TooLarge { most: limits.bytes },
+                false => ManagerError::Unanswered(error.to_string()),
+            })?;
             Ok((status, body.to_bytes()))
         };
         let driven = async {
@@ -109,7 +115,7 @@ impl ManagerConnection {
                 Either::Right(((), exchange)) => exchange.await,
             }
         };
-        let answered = timeout(within, driven).await;
+        let answered = timeout(limits.within, driven).await;
         let answer = answered.map_err(|_| ManagerError::Unanswered("no answer in time".to_owned()))??;
         if !open.sender.is_closed() {
             self.open = Some(open);

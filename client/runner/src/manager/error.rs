@@ -11,6 +11,8 @@ pub(crate) enum ManagerError {
     /// Nobody answered, or what came was no answer. Whether the call took effect is unknown.
     #[error("the manager does not answer: {0}")]
     Unanswered(String),
+    #[error("the answer of the manager has more than {most} bytes")]
+    TooLarge { most: usize },
     #[error("{message} ({kind})")]
     Refused { status: StatusCode, kind: String, message: String, details: RefusalDetails },
 }
@@ -69,8 +71,11 @@ impl ManagerError {
     }
 
     pub(crate) fn verdict(&self) -> ErrorVerdict {
-        let ManagerError::Refused { status, kind, details, .. } = self else {
-            return ErrorVerdict::Transient;
+        let (status, kind, details) = match self {
+            ManagerError::Unanswered(_) => return ErrorVerdict::Transient,
+            // It would be as large the next time.
+            ManagerError::TooLarge { .. } => return ErrorVerdict::Refused,
+            ManagerError::Refused { status, kind, details, .. } => (status, kind, details),
         };
         match (status.as_u16(), kind.as_str()) {
             (_, "runner-lease-conflict") => ErrorVerdict::LeaseLost,
@@ -147,5 +152,6 @@ mod tests {
         let conflict = ManagerError::of_answer(StatusCode::CONFLICT, conflict);
         assert_eq!(conflict.retry_after(), Some(Duration::from_millis(7)));
         assert_eq!(ManagerError::Unanswered("late".to_owned()).verdict(), ErrorVerdict::Transient);
+        assert_eq!(ManagerError::TooLarge { most: 1 }.verdict(), ErrorVerdict::Refused);
     }
 }

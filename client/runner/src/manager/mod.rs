@@ -9,7 +9,7 @@ mod retry;
 mod signal;
 mod token;
 
-pub(crate) use api::ManagerApi;
+pub(crate) use api::{ATTACHMENT_BYTES, ManagerApi};
 pub(crate) use error::{ErrorVerdict, ManagerError};
 pub(crate) use lease::RunnerLease;
 pub use manager_url::ManagerUrl;

@@ -1,5 +1,6 @@
-//! Carries out what the state decides, and gives it what happens. It speaks to no network: others do, at their own pace.
+//! Carries out what the state decides, and gives it what happens. It waits for no network: others speak to it, at their own pace.
 
+use super::attachments::{AttachmentFetch, AttachmentFetcher, TurnFiles};
 use super::state::{WorkAction, WorkEnd, WorkState};
 use super::turn_end::TurnReport;
 use crate::back_end::{BackEnd, BackEndEvent, TurnEnd, TurnStatus};
@@ -17,6 +18,11 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct WorkDriver<B> {
     pub state: WorkState,
     pub back_end: B,
+    pub fetcher: AttachmentFetcher,
+    /// The images of the turn under way, before it begins.
+    pub fetching: Option<AttachmentFetch>,
+    /// The images of the turn under way. The back end ends before they are removed.
+    pub files: Option<TurnFiles>,
     pub payloads: EventPayloads,
     pub outbox: RunnerOutbox,
     pub signals: mpsc::Receiver<WorkSignal>,
@@ -57,10 +63,18 @@ impl<B: BackEnd> WorkDriver<B> {
                 None => std::future::pending().await,
             }
         };
+        let fetching = &mut self.fetching;
+        let fetched = async {
+            match fetching {
+                Some(fetching) => fetching.await,
+                None => std::future::pending().await,
+            }
+        };
         let has_space = self.outbox.has_space();
         tokio::select! {
             Some(signal) = self.signals.recv() => self.state.hear(signal, Instant::now()),
             event = self.back_end.next(), if has_space => self.happened(event),
+            fetched = fetched => self.fetched(fetched),
             () = self.outbox.emptied() => {}
             () = due => {}
             () = self.stop.cancelled(), if !self.is_stopping => {
@@ -75,6 +89,13 @@ impl<B: BackEnd> WorkDriver<B> {
         let events = self.payloads.of(event.clone(), now);
         self.tell(events);
         self.state.happened(&event, now);
+    }
+
+    /// The images of the turn under way have come, or do not come.
+    fn fetched(&mut self, fetched: Result<TurnFiles, String>) {
+        self.fetching = None;
+        let images = fetched.map(|files| self.files.insert(files).images().to_vec());
+        self.state.fetched(images, Instant::now());
     }
 
     fn tell(&self, events: Vec<NewRunEvent>) {
@@ -92,6 +113,9 @@ impl<B: BackEnd> WorkDriver<B> {
                 WorkAction::Append { command_id, kind, payload } => {
                     let events = self.payloads.say_of(command_id, kind, payload, Instant::now());
                     self.tell(events);
+                }
+                WorkAction::Fetch { command_id, attachments } => {
+                    self.fetching = Some(self.fetcher.fetch(command_id, attachments));
                 }
                 WorkAction::Finish { command_id, report, ui_hints } => {
                     self.finish(command_id, report, ui_hints);
@@ -135,8 +159,9 @@ impl<B: BackEnd> WorkDriver<B> {
         }
     }
 
-    /// The last words of a turn, and its end.
+    /// The last words of a turn, and its end. Its images are removed, also those that are on their way.
     fn finish(&mut self, command_id: String, report: Option<TurnReport>, ui_hints: Option<Value>) {
+        (self.fetching, self.files) = (None, None);
         let has_reply = report.as_ref().is_some_and(|report| report.status == ReportedStatus::Completed);
         let events = self.payloads.finish(ui_hints, has_reply);
         let Some(report) = report else { return };

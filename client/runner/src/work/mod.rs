@@ -1,5 +1,6 @@
 //! The work of a runner on its run: what it hears, what it decides, and what it does.
 
+mod attachments;
 mod driver;
 mod heart;
 mod poller;

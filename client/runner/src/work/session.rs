@@ -1,5 +1,6 @@
 //! A runner from its registration to its end.
 
+use super::attachments::AttachmentFetcher;
 use super::driver::WorkDriver;
 use super::heart::LeaseHeart;
 use super::poller::CommandPoller;
@@ -142,8 +143,8 @@ async fn claimed_run(
     Ok((lease, claimed))
 }
 
-/// The work itself: three parts speak to the manager, each on a connection of its own, and the driver to the back end. All of them are one
-/// future, so that none of them outlives the others.
+/// The work itself: three parts speak to the manager, each on a connection of its own, and the driver to the back end, and to the manager
+/// through the fetcher of its turn. All of them are one future, so that none of them outlives the others.
 async fn worked<B: BackEnd>(
     api: ManagerApi,
     lease: RunnerLease,
@@ -169,10 +170,19 @@ async fn worked<B: BackEnd>(
         retry,
         wants_commands: wanted,
     };
+    let fetcher = AttachmentFetcher {
+        api: api.another(),
+        run_id: lease.run_id.clone(),
+        retry,
+        folder: back_end.image_folder(),
+    };
     let writer = RunLogWriter { api, lease, outbox: outbox.clone(), signals, retry };
     let driver = WorkDriver {
         state: WorkState::new(rules, Instant::now()),
         back_end,
+        fetcher,
+        fetching: None,
+        files: None,
         payloads,
         outbox,
         signals: heard,

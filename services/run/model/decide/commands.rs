@@ -30,11 +30,17 @@ impl RunDecision<'_> {
                 failure_kind: Some("cancelled".to_owned()),
             });
         }
-        self.has_space_for_command()?;
+        if new.is_turn() {
+            self.has_space_for_turn()?;
+        }
+        self.has_space_for_command(new.is_turn())?;
         let payer = Payer::tenant(&self.run.row.tenant);
         let more = Kept::rows(1, new.payload.get().len());
         self.runs.kept.charge(&payer, more).map_err(kernel::ChargeError::Full)?;
 
+        if let Some(turn) = new.turn {
+            self.add_turn(&new.id, *turn)?;
+        }
         self.run.row.last_command += 1;
         let command = CommandRow {
             id: new.id.clone(),
@@ -66,7 +72,8 @@ impl RunDecision<'_> {
         Ok(RunAnswer::Command { command_id: new.id, created: true })
     }
 
-    fn has_space_for_command(&self) -> Result<(), Error> {
+    /// The turns of conversations are limited by agent: one must not use up what the tenant of all of them has.
+    fn has_space_for_command(&self, is_turn: bool) -> Result<(), Error> {
         let (waiting, most) = (self.run.open_commands().count(), self.limits.waiting_commands);
         let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
         if waiting >= most {
@@ -78,7 +85,7 @@ impl RunDecision<'_> {
             });
         }
         let active = self.runs.active.get(&self.run.row.tenant).copied().unwrap_or_default();
-        if !self.run.row.active && active >= self.limits.active_runs {
+        if !is_turn && !self.run.row.active && active >= self.limits.active_runs {
             return Err(Error::Limit {
                 sentence: format!("a tenant may have {} active runs at most", self.limits.active_runs),
                 scope: "tenant.runs",
@@ -183,6 +190,7 @@ impl RunDecision<'_> {
         if command.state == CommandState::Acknowledged {
             command.state = CommandState::Running;
             self.command_changed(id);
+            self.turn_begins(id);
         }
         if self.run.row.status != RunStatus::Running {
             self.run.row.status = RunStatus::Running;

@@ -202,6 +202,9 @@ impl RunDecision<'_> {
             created_at: row.updated_at.max(self.now),
         };
         let seq = event.seq;
+        if let Some(command) = &event.command_id {
+            self.keep_said(kind, command, &event.payload, seq);
+        }
         self.runs.events.push(event);
         seq
     }

@@ -8,12 +8,15 @@ mod log;
 mod processes;
 mod runners;
 mod runs;
+mod threads;
 
 pub(crate) use runners::{cancel_flags, holds_lease};
 pub(crate) use runs::DEFAULT_LEASE_MS;
+pub(crate) use threads::turn_key;
 
-use super::call::{CallAccess, RunAnswer, RunCall, RunOperation};
-use super::run::{LoadedRun, RunLimits, RunRow, Runs};
+use super::call::{CallAccess, NewRun, RunAnswer, RunCall, RunOperation};
+use super::run::{LoadedRun, RunLimits, RunRow, Runs, SessionRow};
+use super::thread::NewThreadSession;
 use crate::error::Error;
 use proto_schemas::requests::run::TerminalStatus;
 
@@ -26,7 +29,7 @@ pub(crate) fn decide(
 ) -> Result<RunAnswer, Error> {
     let RunCall { run_id, access, operation } = call;
     if let RunOperation::Create(new) = operation {
-        return runs::create(runs, run_id, *new, now);
+        return create(runs, limits, run_id, *new, now);
     }
     let mut work = RunDecision::take(runs, limits, &run_id, &access, now)?;
     let answer = match operation {
@@ -41,6 +44,8 @@ pub(crate) fn decide(
         RunOperation::Approve { approval_id, command_id, decision, answer, by } => {
             work.approve(&approval_id, command_id.as_deref(), decision, answer, by)
         }
+        RunOperation::Resume { answers, part } => work.resume(answers, *part),
+        RunOperation::FailCommand { command_id, failure } => work.fail_command(&command_id, failure),
         RunOperation::Register(new) => work.register(*new),
         RunOperation::Claim { runner_id, attempt, lease_ms } => work.claim(&runner_id, &attempt, lease_ms),
         RunOperation::Renew { holder, lease_ms } => work.renew(&holder, lease_ms),
@@ -59,6 +64,68 @@ pub(crate) fn decide(
     };
     work.put_back();
     answer
+}
+
+/// A new run, and the turn of the conversation that it was created for. If the turn is refused, there is no run.
+fn create(
+    runs: &mut Runs,
+    limits: &RunLimits,
+    run_id: String,
+    mut new: NewRun,
+    now: i64,
+) -> Result<RunAnswer, Error> {
+    let Some(thread) = new.thread.take() else { return runs::create(runs, run_id, new, now) };
+    let key = new.key.clone().map(|key| (new.tenant.clone(), key));
+    let session = thread.session.clone();
+    // What there was of the session, if the conversation has had a run before.
+    let before = new.session.as_ref().and_then(|id| runs.sessions.get(id).cloned());
+    let was_changed = before.as_ref().is_some_and(|row| runs.changed_sessions.contains(&row.id));
+    if let Some(session) = &session {
+        let row = SessionRow::new(session);
+        runs.sessions.insert(row.id.clone(), row);
+    }
+    let created = runs::create(runs, run_id.clone(), new, now);
+    let is_new = matches!(created, Ok(RunAnswer::Run { created: true, .. }));
+    let answer = match is_new {
+        true => {
+            let mut work = RunDecision::take(runs, limits, &run_id, &CallAccess::System, now)?;
+            let begun = work.begin_thread(*thread);
+            work.put_back();
+            begun
+        }
+        false => created,
+    };
+    if !is_new || answer.is_err() {
+        forget(runs, &run_id, session.as_ref(), key.filter(|_| is_new));
+        if let Some(row) = before {
+            if !was_changed {
+                runs.changed_sessions.remove(&row.id);
+            }
+            runs.sessions.insert(row.id.clone(), row);
+        }
+    }
+    answer
+}
+
+/// What was decided of a run is not written.
+fn forget(runs: &mut Runs, run_id: &str, session: Option<&NewThreadSession>, key: Option<(String, String)>) {
+    if let Some(run) = runs.runs.remove(run_id) {
+        if let Some(thread) = &run.thread {
+            runs.threads.new_threads.retain(|id| *id != thread.id);
+        }
+        if run.row.active {
+            *runs.active.entry(run.row.tenant).or_default() -= 1;
+        }
+    }
+    runs.new_runs.retain(|new| new.id != run_id);
+    if let Some(session) = session {
+        runs.sessions.remove(&session.id);
+        runs.changed_sessions.remove(&session.id);
+        runs.threads.new_sessions.retain(|new| new.id != session.id);
+    }
+    if let Some(key) = key {
+        runs.keys.remove(&key);
+    }
 }
 
 /// What is refused because the run has ended, with the reason of its end.

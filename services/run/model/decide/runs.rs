@@ -50,6 +50,7 @@ pub(super) fn create(runs: &mut Runs, run_id: String, new: NewRun, now: i64) -> 
     let row = RunRow {
         id: run_id.clone(),
         tenant: new.tenant,
+        agent: None,
         session: new.session,
         timeout_ms: new.timeout_ms,
         status: RunStatus::Pending,

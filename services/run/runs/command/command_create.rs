@@ -49,7 +49,7 @@ impl RunService {
         }
         let payload_hash = self.digest(&caller, &HashedCommand { kind, payload: &payload }).await?;
         let id = new_id(&self.ids, "cmd", self.clock.now_ms());
-        let new = NewCommand { id, kind, payload, payload_hash, key: idempotency_key };
+        let new = NewCommand { id, kind, payload, payload_hash, key: idempotency_key, turn: None };
         let answer = self.change(&access, &run_id, RunOperation::AddCommand(new)).await?;
         let RunAnswer::Command { command_id, created } = answer else { return Err(unexpected()) };
         let run = self.visible_run(&access, &run_id).await?;

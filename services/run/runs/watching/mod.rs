@@ -22,9 +22,9 @@ use tokio_util::sync::CancellationToken;
 pub(super) const MOST: usize = 64;
 /// Events that are sent at once, and the pause after them while there are more: a connection has to take them, too.
 pub(super) const PAGE: i64 = 100;
-pub(super) const PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 /// How often it is seen whether the connection is there.
-pub(super) const LOOK_EVERY: Duration = Duration::from_secs(5);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Which connection is told of which run, by this process.
 #[derive(Clone)]
@@ -37,16 +37,17 @@ type ToldConnections = Arc<Mutex<HashMap<SubscriptionKey, RunSubscription>>>;
 
 /// What tells a connection, until it is cancelled.
 #[derive(Clone, Debug)]
-pub(super) struct RunSubscription {
+pub(crate) struct RunSubscription {
     id: String,
     pub token: CancellationToken,
 }
 
+/// A connection and what it is told of: a run, or a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct SubscriptionKey {
-    aid: Aid,
-    connection: u64,
-    run: String,
+pub(crate) struct SubscriptionKey {
+    pub aid: Aid,
+    pub connection: u64,
+    pub run: String,
 }
 
 impl RunSubscriptions {
@@ -69,14 +70,14 @@ impl RunSubscriptions {
     }
 
     /// Ends what was there for the key: a client that subscribes again says from which seq on.
-    pub(super) fn begin(&self, key: &SubscriptionKey, id: String) -> Result<RunSubscription, Error> {
+    pub(crate) fn begin(&self, key: &SubscriptionKey, id: String) -> Result<RunSubscription, Error> {
         let subscription = RunSubscription { id: id.clone(), token: CancellationToken::new() };
         {
             let mut told = self.told.lock();
             let of_agent = told.keys().filter(|other| other.aid == key.aid && *other != key).count();
             if of_agent >= MOST {
                 return Err(Error::Limit {
-                    sentence: format!("an agent can subscribe to at most {MOST} runs"),
+                    sentence: format!("an agent can subscribe to at most {MOST} runs and threads"),
                     scope: "run.subscriptions",
                     limit: i64::try_from(MOST).unwrap_or(i64::MAX),
                     held: i64::try_from(of_agent).unwrap_or(i64::MAX),
@@ -90,7 +91,7 @@ impl RunSubscriptions {
         Ok(subscription)
     }
 
-    pub(super) fn end(&self, key: &SubscriptionKey) -> bool {
+    pub(crate) fn end(&self, key: &SubscriptionKey) -> bool {
         let ended = self.told.lock().remove(key);
         self.tell_others(key, None);
         ended.inspect(|subscription| subscription.token.cancel()).is_some()
@@ -102,7 +103,7 @@ impl RunSubscriptions {
     }
 
     /// Of a task that has come to its end: a newer one of the same key stays.
-    pub(super) fn ended(&self, key: &SubscriptionKey, ended: &RunSubscription) {
+    pub(crate) fn ended(&self, key: &SubscriptionKey, ended: &RunSubscription) {
         let mut told = self.told.lock();
         if told.get(key).is_some_and(|subscription| subscription.id == ended.id) {
             told.remove(key);
@@ -146,13 +147,17 @@ impl RunService {
                 Err(_) => {}
             }
             watch.changed(LOOK_EVERY).await;
-            // Another process may be late with its announcement, so it has to be missed twice.
-            let there = self.presence.sessions(&key.aid).iter().any(|one| one.connection == key.connection);
-            missed = if there { 0 } else { missed + 1 };
-            if missed > 2 {
+            if self.has_left(key, &mut missed) {
                 return;
             }
         }
+    }
+
+    /// Whether the connection is gone. Another process may be late with its announcement, so it has to be missed twice.
+    pub(crate) fn has_left(&self, key: &SubscriptionKey, missed: &mut u32) -> bool {
+        let there = self.presence.sessions(&key.aid).iter().any(|one| one.connection == key.connection);
+        *missed = if there { 0 } else { *missed + 1 };
+        *missed > 2
     }
 }
 

@@ -23,6 +23,7 @@ use dialogue::{ANSWER_WITHIN, CodexDialogue};
 use home::CredentialFiles;
 use proto_schemas::requests::run::{ApprovalMode, ExecutionPolicy};
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// The longest line of Codex. The output of a command may have a MiB, and JSON writes some characters with six.
@@ -264,5 +265,11 @@ impl BackEnd for CodexStdio {
     /// Codex is told the policy, and asks for more only where it says so. What asks nevertheless, such as an MCP server, is declined.
     fn passes_questions(&self, mode: ApprovalMode) -> bool {
         mode != ApprovalMode::Never
+    }
+
+    /// Codex reads a `localImage` itself, outside of the sandbox of the commands that it runs, when the turn begins; its history has the
+    /// bytes.
+    fn image_folder(&self) -> PathBuf {
+        self.program.temporary_folder()
     }
 }

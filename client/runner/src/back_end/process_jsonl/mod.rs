@@ -13,6 +13,7 @@ use super::{
 use proto_schemas::requests::run::ApprovalMode;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use std::path::PathBuf;
 
 /// The longest line of a program, without its line feed.
 pub const LONGEST_LINE: usize = 1 << 20;
@@ -160,5 +161,9 @@ impl BackEnd for ProcessJsonl {
     /// The policy is about what an agent does by itself. A program of this kind asks because it needs an answer.
     fn passes_questions(&self, _mode: ApprovalMode) -> bool {
         true
+    }
+
+    fn image_folder(&self) -> PathBuf {
+        self.program.temporary_folder()
     }
 }

@@ -4,6 +4,7 @@ use super::reader::{JsonlReader, TextReader};
 use crate::back_end::BackEndError;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
+use std::fs;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -45,6 +46,22 @@ pub(super) struct ProgramProcess {
 }
 
 impl BackEndProgram {
+    /// A folder that the program sees at the same path, however it is isolated: the one for its temporary files, else its home, else the
+    /// workspace. The first two are writable for every isolated program, also where the workspace is not, and those that a launcher makes
+    /// are of this job alone and are removed after it, also if the runner was killed. In a workspace others would see a file, and commit it.
+    pub(in crate::back_end) fn temporary_folder(&self) -> PathBuf {
+        let folders = ["TMPDIR", "HOME"].into_iter().filter_map(|name| self.folder_of(name));
+        folders.chain([self.workspace.clone()]).next().unwrap_or_default()
+    }
+
+    /// The folder that a variable of the program names, as an isolated program gets it: without links. The root is none: it is not
+    /// writable for an isolated program, and nobody's own.
+    fn folder_of(&self, variable: &str) -> Option<PathBuf> {
+        let (_, folder) = self.environment.iter().rev().find(|(name, _)| name == variable)?;
+        let folder = fs::canonicalize(folder).ok()?;
+        (folder.is_dir() && folder.parent().is_some()).then_some(folder)
+    }
+
     pub(super) fn start(&self, longest_line: usize) -> Result<(ProgramProcess, ProgramPipes), BackEndError> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).current_dir(&self.workspace);
@@ -126,5 +143,41 @@ impl ProgramProcess {
 impl Drop for ProgramProcess {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn temporary_files_are_in_a_folder_that_the_program_has() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let folder = |name: &str| root.join(name);
+        for name in ["tmp", "home", "work"] {
+            fs::create_dir(folder(name)).unwrap();
+        }
+        fs::write(folder("file"), "").unwrap();
+        std::os::unix::fs::symlink(folder("tmp"), folder("link")).unwrap();
+        for (temporary, home, found) in [
+            (Some(folder("tmp")), Some(folder("home")), "tmp"),
+            (Some(folder("link")), Some(folder("home")), "tmp"),
+            (None, Some(folder("home")), "home"),
+            (Some(folder("none")), Some(folder("home")), "home"),
+            (Some(folder("file")), Some(PathBuf::from("/")), "work"),
+            (None, None, "work"),
+        ] {
+            let variables = [("TMPDIR", &temporary), ("HOME", &home)].into_iter();
+            let variables =
+                variables.filter_map(|(name, value)| Some((OsString::from(name), value.clone()?.into())));
+            let program = BackEndProgram {
+                program: "agent".into(),
+                arguments: Vec::new(),
+                workspace: folder("work"),
+                environment: variables.collect(),
+            };
+            assert_eq!(program.temporary_folder(), folder(found), "{temporary:?} {home:?}");
+        }
     }
 }

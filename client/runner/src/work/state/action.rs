@@ -1,5 +1,6 @@
 //! What the driver has to do.
 
+use crate::back_end::attachment::TurnAttachment;
 use crate::back_end::{ApprovalAnswer, TurnRequest};
 use crate::manager::WorkOver;
 use crate::work::turn_end::TurnReport;
@@ -12,6 +13,11 @@ pub(in crate::work) enum WorkAction {
     /// Take a command.
     Acknowledge {
         command_id: String,
+    },
+    /// Fetch the images of a turn that this runner has taken.
+    Fetch {
+        command_id: String,
+        attachments: Vec<TurnAttachment>,
     },
     /// Begin a turn that this runner has taken.
     Begin(TurnRequest),

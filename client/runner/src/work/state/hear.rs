@@ -21,7 +21,7 @@ impl WorkState {
             WorkSignal::Renewed { news } => self.hear_news(news, now),
             WorkSignal::Acknowledged { command } => self.acknowledged(*command, now),
             WorkSignal::Reported => {}
-            WorkSignal::CommandOver { command_id } => self.command_is_over(&command_id),
+            WorkSignal::CommandOver { command_id } => self.command_is_over(&command_id, now),
             WorkSignal::EventRefused { command_id, why } => {
                 if self.turn.as_ref().is_some_and(|turn| command_id.as_ref() == Some(&turn.command_id)) {
                     self.end_turn(EndReason::Refused(why), now);
@@ -99,10 +99,11 @@ impl WorkState {
     }
 
     /// A steer or an interrupt is for the turn under way, if there is one.
-    fn control(&mut self, control: &CommandRecord, now: Instant) {
+    pub(super) fn control(&mut self, control: &CommandRecord, now: Instant) {
         let command_id = control.command_id.clone();
         let target = self.turn.as_ref().filter(|turn| turn.takes_controls());
-        let Some(target) = target.map(|turn| turn.command_id.clone()) else {
+        let Some((target, is_fetching)) = target.map(|turn| (turn.command_id.clone(), turn.is_fetching()))
+        else {
             let report = TurnReport::of(ReportedStatus::Blocked, "backend-failed", "no turn is under way");
             return self.actions.push_back(WorkAction::Report { command_id, report });
         };
@@ -110,6 +111,9 @@ impl WorkState {
             self.end_turn(EndReason::Interrupted, now);
             let report = TurnReport { status: ReportedStatus::Completed, failure_kind: None, message: None };
             return self.actions.push_back(WorkAction::Report { command_id, report });
+        }
+        if is_fetching {
+            return self.hold(control.clone());
         }
         self.actions.push_back(match text_of(control) {
             Ok(text) => WorkAction::Steer { command_id, target, text },

@@ -2,7 +2,7 @@
 
 use super::{INTERRUPT_GRACE, STOP_GRACE, WorkAction, WorkState};
 use crate::back_end::turn::turn_of;
-use crate::back_end::{ApprovalAnswer, TurnEnd};
+use crate::back_end::{ApprovalAnswer, TurnEnd, TurnImage, TurnRequest, TurnStatus};
 use crate::work::turn_end::{EndReason, report_of};
 use proto_schemas::requests::run::{CommandRecord, RunApproval, RunEventType};
 use serde_json::{Value, json};
@@ -15,6 +15,10 @@ pub(super) struct TurnUnderWay {
     pub command_id: String,
     /// The manager has said that it is ours.
     is_taken: bool,
+    /// What begins when its images are there.
+    fetching: Option<TurnRequest>,
+    /// Guidance that came before the turn has begun.
+    held: Vec<CommandRecord>,
     /// Why it was told to end.
     reason: Option<EndReason>,
     /// It has ended without us: nothing is reported.
@@ -32,6 +36,8 @@ impl TurnUnderWay {
         TurnUnderWay {
             command_id,
             is_taken: false,
+            fetching: None,
+            held: Vec::new(),
             reason: None,
             is_over: false,
             deadline: None,
@@ -46,6 +52,10 @@ impl TurnUnderWay {
 
     pub fn takes_controls(&self) -> bool {
         self.is_taken && self.reason.is_none() && !self.is_over
+    }
+
+    pub fn is_fetching(&self) -> bool {
+        self.fetching.is_some()
     }
 }
 
@@ -70,9 +80,51 @@ impl WorkState {
         }
         turn.deadline = Some(now + self.rules.timeout);
         match turn_of(command) {
-            Ok(request) => self.actions.push_back(WorkAction::Begin(request)),
+            Ok(asked) if asked.attachments.is_empty() => {
+                self.actions.push_back(WorkAction::Begin(asked.request));
+            }
+            Ok(asked) => {
+                let (command_id, attachments) = (asked.request.command_id.clone(), asked.attachments);
+                turn.fetching = Some(asked.request);
+                self.actions.push_back(WorkAction::Fetch { command_id, attachments });
+            }
             Err(why) => self.turn_ended(TurnEnd::failed("schema-invalid", why), now),
         }
+    }
+
+    /// The images of the turn under way have come: it begins. Or why they do not come.
+    pub fn fetched(&mut self, images: Result<Vec<TurnImage>, String>, now: Instant) {
+        let Some(turn) = &mut self.turn else { return };
+        let Some(request) = turn.fetching.take() else { return };
+        match images {
+            Ok(images) => {
+                let held = std::mem::take(&mut turn.held);
+                self.actions.push_back(WorkAction::Begin(TurnRequest { images, ..request }));
+                self.let_go(held, now);
+            }
+            Err(why) => self.turn_ended(TurnEnd::failed("infra-failed", why), now),
+        }
+    }
+
+    /// Guidance waits for a turn whose images are fetched: the back end does not know it yet.
+    pub(super) fn hold(&mut self, control: CommandRecord) {
+        let Some(turn) = &mut self.turn else { return };
+        self.waiting_bytes += control.payload.get().len();
+        turn.held.push(control);
+    }
+
+    /// The turn has begun, or has ended: then it is too late.
+    fn let_go(&mut self, held: Vec<CommandRecord>, now: Instant) {
+        for control in held {
+            // Of a runner that was told to end nothing is counted any more.
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(control.payload.get().len());
+            self.control(&control, now);
+        }
+    }
+
+    /// The turn ends before its back end knows it.
+    fn end_fetch(&mut self, now: Instant) {
+        self.turn_ended(TurnEnd { status: TurnStatus::Interrupted, ..TurnEnd::completed() }, now);
     }
 
     /// The turn under way shall end: it is asked to, and ended if it does not.
@@ -89,7 +141,9 @@ impl WorkState {
         if !turn.is_taken {
             return;
         }
-        if stops {
+        if turn.is_fetching() {
+            self.end_fetch(now);
+        } else if stops {
             turn.kill_at = None;
             self.actions.push_back(WorkAction::StopBackEnd);
         } else if !was_asked {
@@ -105,6 +159,7 @@ impl WorkState {
         let report = (!turn.is_over).then(|| report_of(turn.reason, end));
         let command_id = turn.command_id;
         self.actions.push_back(WorkAction::Finish { command_id, report, ui_hints });
+        self.let_go(turn.held, now);
         self.idle_since = now;
         match &mut self.stop_until {
             None => self.begin_next(),
@@ -114,7 +169,7 @@ impl WorkState {
     }
 
     /// A command has ended without us: cancelled before it was taken, or long after its time.
-    pub(super) fn command_is_over(&mut self, command_id: &str) {
+    pub(super) fn command_is_over(&mut self, command_id: &str, now: Instant) {
         self.controls.remove(command_id);
         self.actions.push_back(WorkAction::Forget { command_id: command_id.to_owned() });
         // Perhaps the whole run has ended.
@@ -123,6 +178,9 @@ impl WorkState {
         if turn.is_taken {
             turn.is_over = true;
             (turn.deadline, turn.kill_at) = (None, None);
+            if turn.is_fetching() {
+                return self.end_fetch(now);
+            }
             return self.actions.push_back(WorkAction::StopBackEnd);
         }
         self.turn = None;

@@ -1,9 +1,9 @@
-//! The private routes of a manager, as far as one turn needs them.
+//! The private routes of a manager, as far as turns need them.
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::HOST;
+use hyper::header::{AUTHORIZATION, HOST};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::sleep;
 
-/// A manager with one run that has one command.
+/// A manager with one run that has one command, unless it is told otherwise.
 pub struct FakeManager {
     listener: TcpListener,
     state: Mutex<FakeState>,
@@ -25,11 +25,20 @@ pub struct FakeManager {
 
 #[derive(Default)]
 struct FakeState {
+    /// The payloads of the turns `cmd_1`, `cmd_2` and so on.
+    turns: Vec<Value>,
+    /// The answers for attachments, by their paths.
+    attachments: BTreeMap<String, FakeAttachment>,
+    /// The paths of attachments that were asked for.
+    asked: Vec<String>,
+    /// Commands that are to be cancelled.
+    cancelled: Vec<String>,
     /// The events in their order, and where each id is.
     printed: Vec<String>,
     known: BTreeMap<String, usize>,
-    is_taken: bool,
     ends: Vec<String>,
+    /// The sentences of the ends that have one.
+    failures: Vec<String>,
     loses: bool,
     takes_nothing: bool,
     answers: usize,
@@ -39,10 +48,24 @@ struct FakeState {
     host: String,
 }
 
+/// How an attachment is answered.
+#[derive(Clone, Debug)]
+pub enum FakeAttachment {
+    Bytes(Vec<u8>),
+    /// Refused with a status so many times, and then bytes.
+    After(usize, u16, Vec<u8>),
+    /// Never.
+    Silent,
+}
+
 impl FakeManager {
     pub async fn start() -> FakeManager {
+        FakeManager::with_turns(vec![json!({ "prompt": "hello" })]).await
+    }
+
+    pub async fn with_turns(turns: Vec<Value>) -> FakeManager {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-        FakeManager { listener, state: Mutex::default() }
+        FakeManager { listener, state: Mutex::new(FakeState { turns, ..FakeState::default() }) }
     }
 
     pub fn url(&self) -> String {
@@ -55,6 +78,20 @@ impl FakeManager {
 
     pub fn host(&self) -> String {
         self.state.lock().host.clone()
+    }
+
+    /// `segment` is the last one of the path, as it is sent.
+    pub fn attach(&self, segment: &str, attachment: FakeAttachment) {
+        let path = format!("/api/v1/runs/run_1/attachments/{segment}");
+        self.state.lock().attachments.insert(path, attachment);
+    }
+
+    pub fn asked(&self) -> usize {
+        self.state.lock().asked.len()
+    }
+
+    pub fn cancel(&self, command_id: &str) {
+        self.state.lock().cancelled.push(command_id.to_owned());
     }
 
     pub fn lose_every_other_answer(&self) {
@@ -71,6 +108,10 @@ impl FakeManager {
 
     pub fn ends(&self) -> Vec<String> {
         self.state.lock().ends.clone()
+    }
+
+    pub fn failures(&self) -> Vec<String> {
+        self.state.lock().failures.clone()
     }
 
     pub fn lost(&self) -> usize {
@@ -100,18 +141,21 @@ impl FakeManager {
     /// The answer, which may be lost after what was asked has been done.
     async fn answer(&self, request: Request<Incoming>) -> io::Result<Response<Full<Bytes>>> {
         let path = request.uri().path().to_owned();
-        let is_poll = path.ends_with("/commands");
-        let is_first = request.uri().query().is_some_and(|query| query.contains("afterSeq=0"));
+        if path.contains("/attachments/") {
+            assert_eq!(request.headers()[AUTHORIZATION], "Bearer arr_0123456789");
+            return self.attachment(&path).await;
+        }
+        let after = after_seq(request.uri().query().unwrap_or_default());
         let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let host = host.to_owned();
         let body = request.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
         let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-        if is_poll && !is_first {
+        if after.is_some_and(|after| after > 0) {
             sleep(Duration::from_millis(50)).await;
         }
         let mut state = self.state.lock();
         state.host = host;
-        let answered = state.answer(&path, &body);
+        let answered = state.answer(&path, after.unwrap_or_default(), &body);
         state.answers += 1;
         if state.loses && state.answers.is_multiple_of(2) {
             state.lost += 1;
@@ -124,21 +168,57 @@ impl FakeManager {
                 (503, json!({ "ok": false, "failureKind": "infra-failed", "message": "not now" }))
             }
         };
-        Response::builder().status(status).body(Full::from(body.to_string())).map_err(io::Error::other)
+        answered_with(status, body.to_string().into_bytes())
     }
+
+    async fn attachment(&self, path: &str) -> io::Result<Response<Full<Bytes>>> {
+        let answer = {
+            let mut state = self.state.lock();
+            state.asked.push(path.to_owned());
+            let answer = state.attachments.get(path).cloned();
+            if let Some(FakeAttachment::After(times @ 1.., ..)) = state.attachments.get_mut(path) {
+                *times -= 1;
+            }
+            answer
+        };
+        let refused = |kind: &str| json!({ "ok": false, "failureKind": kind, "message": "no attachment" });
+        match answer {
+            None => answered_with(404, refused("not-found").to_string().into_bytes()),
+            Some(FakeAttachment::Bytes(bytes) | FakeAttachment::After(0, _, bytes)) => {
+                answered_with(200, bytes)
+            }
+            Some(FakeAttachment::After(_, status, _)) => {
+                answered_with(status, refused("infra-failed").to_string().into_bytes())
+            }
+            Some(FakeAttachment::Silent) => std::future::pending().await,
+        }
+    }
+}
+
+fn answered_with(status: u16, body: Vec<u8>) -> io::Result<Response<Full<Bytes>>> {
+    Response::builder().status(status).body(Full::from(body)).map_err(io::Error::other)
+}
+
+/// Behind which command a poll asks.
+fn after_seq(query: &str) -> Option<usize> {
+    let after = query.split('&').find_map(|pair| pair.strip_prefix("afterSeq="));
+    after.map(|after| after.parse().expect("a number"))
 }
 
 impl FakeState {
     /// What was asked is done; nothing where it is not.
-    fn answer(&mut self, path: &str, body: &Value) -> Option<Value> {
-        let news = json!({ "cancelRequested": false, "commandIds": [], "approvals": [] });
+    fn answer(&mut self, path: &str, after: usize, body: &Value) -> Option<Value> {
+        let cancelled = &self.cancelled;
+        let news =
+            json!({ "cancelRequested": !cancelled.is_empty(), "commandIds": cancelled, "approvals": [] });
         let with = |more: Value| {
             let mut data = news.clone();
             data.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
             Some(data)
         };
         let lease = json!({ "runnerId": "runner_1", "attemptId": "attempt_1", "epoch": 1, "expiresAt": "" });
-        match path.rsplit('/').next().unwrap_or_default() {
+        let mut segments = path.rsplit('/');
+        match segments.next().unwrap_or_default() {
             "register" => {
                 Some(json!({ "runnerId": "runner_1", "registeredAt": "", "heartbeatIntervalMs": 20 }))
             }
@@ -146,25 +226,36 @@ impl FakeState {
             "lease" if body["release"] == true => with(json!({ "released": true })),
             "lease" => with(json!({ "lease": lease })),
             "commands" => {
-                let commands =
-                    if self.ends.is_empty() && !self.is_taken { vec![command()] } else { Vec::new() };
-                with(json!({ "commands": commands, "nextAfterSeq": 1 }))
+                let commands: Vec<Value> =
+                    (after + 1..=self.turns.len()).map(|seq| self.command(seq)).collect();
+                with(json!({ "commands": commands, "nextAfterSeq": self.turns.len() }))
             }
-            "ack" => {
-                self.is_taken = true;
-                Some(command())
-            }
+            "ack" => Some(self.command_of(segments.next())),
             "events" if self.takes_nothing => None,
             "events" => Some(self.append(body)),
             "status" => {
-                let end = format!("cmd_1 {}", body["status"].as_str().unwrap_or_default());
+                let command_id = segments.next();
+                let status = body["status"].as_str().unwrap_or_default();
+                let end = format!("{} {status}", command_id.unwrap_or_default());
                 if !self.ends.contains(&end) {
                     self.ends.push(end);
+                    self.failures.extend(body["failureMessage"].as_str().map(str::to_owned));
                 }
-                Some(command())
+                Some(self.command_of(command_id))
             }
             other => panic!("a runner does not ask for {other}"),
         }
+    }
+
+    fn command(&self, seq: usize) -> Value {
+        let number = i64::try_from(seq).expect("a small number");
+        let payload = self.turns[seq - 1].clone();
+        serde_json::to_value(crate::test_commands::command(number, "turn", payload)).expect("it is JSON")
+    }
+
+    fn command_of(&self, command_id: Option<&str>) -> Value {
+        let seq = command_id.and_then(|id| id.strip_prefix("cmd_")).expect("an id of a command");
+        self.command(seq.parse().expect("a number"))
     }
 
     fn append(&mut self, body: &Value) -> Value {
@@ -179,11 +270,6 @@ impl FakeState {
         }
         json!({ "appended": appended, "lastSeq": self.printed.len() })
     }
-}
-
-fn command() -> Value {
-    serde_json::to_value(crate::test_commands::command(1, "turn", json!({ "prompt": "hello" })))
-        .expect("it is JSON")
 }
 
 fn run() -> Value {

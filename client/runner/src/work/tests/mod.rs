@@ -1,17 +1,24 @@
 //! A whole runner against a manager that does what the real one does not do when it is asked: it loses answers, and takes nothing for a while.
 
+mod attachments;
 mod fake_manager;
 
 use super::*;
 use crate::back_end::{
-    ApprovalAnswer, BackEnd, BackEndError, BackEndEvent, PastTurn, TurnEnd, TurnRequest, WrittenStream,
+    ApprovalAnswer, BackEnd, BackEndError, BackEndEvent, PastTurn, TurnEnd, TurnImage, TurnRequest,
+    WrittenStream,
 };
 use crate::manager::RunnerToken;
 use crate::secrets::RunnerSecrets;
 use fake_manager::FakeManager;
+use parking_lot::Mutex;
 use proto_schemas::requests::run::ApprovalMode;
+use proto_schemas::requests::runner::ClaimedRun;
 use serde_json::Value;
 use std::collections::VecDeque;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -25,10 +32,32 @@ struct FakeBackEnd {
     says: Vec<BackEndEvent>,
     now: VecDeque<BackEndEvent>,
     read: Arc<AtomicUsize>,
+    images: SeenImages,
+}
+
+/// Where images are put, and those that the turns had, as they were when it began.
+#[derive(Clone, Default)]
+struct SeenImages {
+    folder: PathBuf,
+    seen: Arc<Mutex<Vec<SeenImage>>>,
+}
+
+/// The command and the image with its bytes and the rights to its file.
+type SeenImage = (String, TurnImage, Vec<u8>, u32);
+
+impl SeenImages {
+    fn see(&self, turn: &TurnRequest) {
+        for image in &turn.images {
+            let rights = fs::metadata(&image.path).expect("it is there").permissions().mode() & 0o777;
+            let bytes = fs::read(&image.path).expect("it can be read");
+            self.seen.lock().push((turn.command_id.clone(), image.clone(), bytes, rights));
+        }
+    }
 }
 
 impl BackEnd for FakeBackEnd {
-    async fn begin(&mut self, _turn: TurnRequest) -> Result<(), BackEndError> {
+    async fn begin(&mut self, turn: TurnRequest) -> Result<(), BackEndError> {
+        self.images.see(&turn);
         self.now = self.says.clone().into();
         self.now.push_back(BackEndEvent::Ended(TurnEnd::completed()));
         Ok(())
@@ -71,6 +100,10 @@ impl BackEnd for FakeBackEnd {
     fn passes_questions(&self, _mode: ApprovalMode) -> bool {
         true
     }
+
+    fn image_folder(&self) -> PathBuf {
+        self.images.folder.clone()
+    }
 }
 
 fn settings(manager: &str) -> RunnerSettings {
@@ -94,7 +127,12 @@ async fn work_with(manager: &FakeManager, says: Vec<BackEndEvent>, read: Arc<Ato
 }
 
 async fn work_as(settings: RunnerSettings, says: Vec<BackEndEvent>, read: Arc<AtomicUsize>) -> RunnerOutcome {
-    let make = |_: &_| FakeBackEnd { says, now: VecDeque::new(), read };
+    let images = SeenImages::default();
+    let make = |_: &_| FakeBackEnd { says, now: VecDeque::new(), read, images };
+    work_by(settings, make).await
+}
+
+async fn work_by(settings: RunnerSettings, make: impl FnOnce(&ClaimedRun) -> FakeBackEnd) -> RunnerOutcome {
     let secrets = RunnerSecrets::default();
     let outcome = work(settings, &secrets, make, CancellationToken::new());
     timeout(WITHIN, outcome).await.expect("it ends in time").unwrap()

@@ -1,5 +1,7 @@
 //! What is decided, as words: news in, actions out.
 
+mod attachments;
+
 use super::*;
 use crate::back_end::{BackEndQuestion, TurnEnd, TurnStatus};
 use crate::manager::{RunNews, WorkOver, WorkSignal};
@@ -114,7 +116,16 @@ fn words(action: &WorkAction) -> String {
     };
     match action {
         WorkAction::Acknowledge { command_id } => format!("take {command_id}"),
-        WorkAction::Begin(turn) => format!("begin {}: {}", turn.command_id, turn.text),
+        WorkAction::Fetch { command_id, attachments } => {
+            let ids: Vec<&str> = attachments.iter().map(|attachment| attachment.id.as_str()).collect();
+            format!("fetch for {command_id}: {}", ids.join(" "))
+        }
+        WorkAction::Begin(turn) if turn.images.is_empty() => {
+            format!("begin {}: {}", turn.command_id, turn.text)
+        }
+        WorkAction::Begin(turn) => {
+            format!("begin {}: {} with {}", turn.command_id, turn.text, turn.images.len())
+        }
         WorkAction::AskPast { command_id } => format!("ask what became of {command_id}"),
         WorkAction::Steer { command_id, target, text } => format!("steer {target} by {command_id}: {text}"),
         WorkAction::Interrupt => "interrupt".to_owned(),
