@@ -168,6 +168,20 @@ impl TestServer {
         self.start_with(command);
     }
 
+    /// Starts the stopped server where nothing that it logs can be written, as on a disk that is full.
+    pub fn start_without_log(&mut self) {
+        let serve = self.serve_command(program());
+        let mut command = Command::new("sh");
+        command
+            .arg("-c")
+            .arg("exec \"$0\" \"$@\" 2>/dev/full")
+            .arg(serve.get_program())
+            .args(serve.get_args());
+        command.envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.current_dir(&self.folder);
+        self.start_with(command);
+    }
+
     fn start_with(&mut self, mut command: Command) {
         self.assert_own();
         assert!(self.process.is_none(), "the server already runs");
