@@ -163,6 +163,47 @@ async fn the_owner_is_asked_and_its_answer_counts() {
     );
 }
 
+/// Its turn has ended with the answer of somebody else, and the task ends when its owner has said something, too.
+#[tokio::test]
+async fn a_task_that_waits_for_its_owner_is_left_alone_until_then() {
+    if !split() {
+        // Only calls between processes are counted.
+        return;
+    }
+    let (manager, alice) = hired("").await;
+    let task = give(&alice, WORKER, "/ask").await;
+    until_is(&alice, &task, "input_required").await;
+    let run = text(&run_of(&manager, &task).await["runId"]);
+    let api = manager.back_end_of("l0").await.api;
+    let asked = api.get(&format!("/runs/{run}/approvals")).await;
+    let path = format!("/runs/{run}/approvals/{}", text(&asked["approvals"][0]["approvalId"]));
+    api.ok("POST", &path, &json!({ "decision": "accept" }), 200).await;
+    let ended = || async {
+        let events = api.events(&run).await;
+        events.iter().any(|event| event["type"] == "terminal_status").then_some(())
+    };
+    until("the turn ends", ended).await;
+
+    // It is looked at now and then, and not asked each time whether it can be completed now.
+    let answered = async |method: &str| {
+        manager.server.metric_of_all(&format!("aund_requests_total{{method=\"task.{method}\"")).await
+    };
+    let looks = async |many: f64| {
+        let before = answered("assigned").await;
+        until("it is looked at", || async { (answered("assigned").await >= before + many).then_some(()) })
+            .await;
+    };
+    looks(2.0).await;
+    let before = answered("act").await;
+    assert!(before > 0.0, "calls are counted");
+    looks(6.0).await;
+    assert_eq!(answered("act").await, before, "nothing is called");
+    assert_eq!(get(&alice, &task).await["status"], "input_required");
+    say(&alice, &task, "accept").await;
+    assert_eq!(reply(&alice, &task).await, "approved\nYou said: /ask");
+    until_run(&manager, &task, "completed").await;
+}
+
 #[tokio::test]
 async fn what_is_said_meanwhile_is_guidance_and_a_task_that_is_canceled_stops_its_run() {
     let (manager, alice) = hired("").await;
