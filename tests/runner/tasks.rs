@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::local::{nothing_is_left, scripted, server, signal};
+use super::local::{WAITS, go_on, nothing_is_left, runners, scripted, server, signal};
 use crate::runs::client::{TestManager, number};
 use crate::runs::kill::kill_service;
 use crate::support::agent::{ConnectedAgent, aid, text};
@@ -269,6 +269,39 @@ async fn a_task_outlives_its_runner_and_the_server() {
     assert!(text(&failed["reason"]).starts_with("backend-failed"), "{failed}");
     let runs: BTreeSet<String> = runs(&manager).await.iter().map(|run| text(&run["runId"])).collect();
     assert_eq!(runs.len(), 3, "one for each task");
+}
+
+/// In one process both are away together, which is the test before.
+#[tokio::test]
+async fn a_turn_that_ends_while_the_service_of_tasks_is_down_is_told_later() {
+    if !split() {
+        return;
+    }
+    let (manager, alice) = hired(&format!("{}{}", scripted("waits", WAITS), works("patient", "waits"))).await;
+    manager.server.register("patient").await;
+    let task = give(&alice, "patient", "Take your time.").await;
+    until_is(&alice, &task, "working").await;
+    let run = run_of(&manager, &task).await;
+    let (job, back_end) = (job_of(&manager, &run).await, manager.back_end_of("l0").await);
+
+    let held = manager.server.hold_down("task1").await;
+    go_on(&runners(&manager), &text(&run["runId"]));
+    let command = text(&job["commandId"]);
+    let ended = || async {
+        let read = back_end.read_command(&text(&run["runId"]), &command).await;
+        (read["state"] == "completed").then_some(())
+    };
+    until("the turn ends", ended).await;
+    let unheard = back_end.read(&text(&run["runId"])).await;
+    assert!(unheard["terminalStatus"].is_null(), "nobody could be told: {unheard}");
+    held.let_go().await;
+    let answered = || async { alice.try_call("task.get", &json!({ "task_id": task })).await.ok().map(drop) };
+    until("the service of tasks answers", answered).await;
+
+    assert_eq!(reply(&alice, &task).await, "begun and done");
+    until_run(&manager, &task, "completed").await;
+    nothing_is_left(&manager, &job).await;
+    assert_eq!(runs(&manager).await.len(), 1, "nothing was done twice");
 }
 
 /// More tasks than runners: they wait for each other, and none is lost.
