@@ -6,6 +6,7 @@ mod deaths;
 mod ends;
 mod kills;
 mod local;
+mod many;
 mod model;
 mod process;
 mod table;
