@@ -4,6 +4,7 @@
 mod codex;
 mod deaths;
 mod ends;
+mod free_space;
 mod kills;
 mod local;
 mod many;
