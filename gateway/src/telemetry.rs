@@ -41,6 +41,8 @@ pub fn init(log: &LogConfig) -> anyhow::Result<()> {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // Otherwise it would panic where standard error is on a disk that is full.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal());
     // A second server in one process (tests) keeps the first one's subscriber.
     let _ = match log.format {

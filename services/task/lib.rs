@@ -25,8 +25,8 @@ use agents::RegisteredAgents;
 use batch::TaskBatch;
 use federation::RelayQueues;
 use kernel::{
-    Account, AgentRemover, Bus, Clock, Ids, Mesh, Methods, Outbox, Presence, Rpc, Service, ServiceRow, Task,
-    World,
+    Account, AgentRemover, Bus, Clock, Disk, Ids, Mesh, Methods, Outbox, Presence, Rpc, Service, ServiceRow,
+    Task, World,
 };
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -100,6 +100,7 @@ struct TaskService {
     keep_content_ms: i64,
     waiting_for_space: WaitingForSpace,
     metrics: TaskCounters,
+    disk: Disk,
     mesh: Arc<Mesh>,
     bus: Bus,
     presence: Presence,
@@ -169,6 +170,7 @@ impl TaskService {
             keep_content_ms: settings.keep_content_ms(),
             waiting_for_space: WaitingForSpace::default(),
             metrics,
+            disk: world.disk.clone(),
             mesh: world.mesh.clone(),
             bus: world.bus.clone(),
             presence: world.presence.clone(),

@@ -14,7 +14,7 @@ fn limit() -> &'static str {
 }
 
 /// Starts the server again with the limit, or without it.
-async fn restart(server: &mut TestServer, limited: bool) {
+pub async fn restart(server: &mut TestServer, limited: bool) {
     let settings = fs::read_to_string(server.config()).expect("the server has settings").replace(limit(), "");
     let limit = if limited { limit() } else { "" };
     fs::write(server.config(), settings + limit).expect("a file can be written");

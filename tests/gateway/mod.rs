@@ -3,7 +3,7 @@
 mod capabilities;
 mod connect;
 mod drain;
-mod free_space;
+pub(crate) mod free_space;
 mod jsonrpc;
 mod limits;
 pub(crate) mod mesh;

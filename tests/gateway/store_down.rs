@@ -104,6 +104,18 @@ async fn a_full_disk_loses_nothing_that_was_answered() {
     server.register("after-all").await;
 }
 
+/// Where the log is on the same disk, it cannot be written either.
+#[tokio::test]
+async fn a_server_whose_log_cannot_be_written_goes_on() {
+    let mut server = TestServer::prepared("log.level = \"debug\"");
+    server.start_without_log();
+    let (alice, bob) = (server.agent("alice").await, server.agent("bobby").await);
+    let message = json!({ "to": bob.aid(), "message_id": "m-1", "payload": { "text": "hello" } });
+    assert_eq!(alice.call("message.send", &message).await["status"], "delivered");
+    server.terminate();
+    assert!(server.ended().await.success());
+}
+
 #[tokio::test]
 async fn a_call_that_takes_too_long_is_given_up_and_can_be_made_again() {
     let server = TestServer::with("limits.call_timeout_ms = 1500").await;

@@ -15,21 +15,40 @@ use crate::support::{TestServer, program, split, until};
 
 /// A server that starts runners, and finds itself again after a restart.
 pub(super) fn server(settings: &str) -> TestManager {
+    TestManager::of(TestServer::on_known_ports(with_runners(settings)))
+}
+
+/// The same with two processes of the service, where the server is several and they can share a store.
+pub(super) fn server_of_two(settings: &str) -> TestManager {
+    TestManager::of(TestServer::on_known_ports_with_two("run", with_runners(settings)))
+}
+
+fn with_runners(settings: &str) -> impl FnOnce(u16) -> String {
     let tenants: String = (0..8).map(|number| format!("run.tenants.l{number} = {{}}\n")).collect();
     let common = format!(
         "limits.calls_per_second = 1000000\nlimits.http_per_second = 1000000\nlimits.connects_per_second = 100000\n{tenants}{settings}"
     );
-    TestManager::of(TestServer::on_known_ports(|plain| match split() {
+    move |plain| match split() {
         // The service knows by itself only of a gateway in its own process.
         true => format!("{common}run.manager_url = \"http://gateway.agents.localhost:{plain}\"\n"),
         false => common,
-    }))
+    }
 }
 
 /// A profile whose back end is a script.
 pub(super) fn scripted(name: &str, script: &str) -> String {
     let words = ["/bin/sh", "-c", script].map(|word| serde_json::to_string(word).expect("a text"));
     format!("run.profiles.{name} = {{ kind = \"process-jsonl\", program = [{}] }}\n", words.join(", "))
+}
+
+/// It says that it has begun, and ends its turn when it is let go on.
+pub(super) const WAITS: &str = r#"read -r line; printf '{"type":"text","itemId":"1","delta":"begun"}\n'
+    until [ -e go ]; do sleep 0.1; done
+    printf '{"type":"message","itemId":"1","text":"begun and done"}\n{"type":"done","status":"completed"}\n'; read -r line"#;
+
+/// Lets the back end of a run without a session go on that waits, wherever its runner is.
+pub(super) fn go_on(runners: &Path, run: &str) {
+    fs::write(runners.join("storage").join(run).join("workspace/go"), "").expect("its workspace is there");
 }
 
 /// A run whose runner the server starts.
@@ -41,7 +60,7 @@ pub(super) struct LocalRun {
 }
 
 impl LocalRun {
-    async fn begin(manager: &TestManager, prompt: &str) -> LocalRun {
+    pub async fn begin(manager: &TestManager, prompt: &str) -> LocalRun {
         LocalRun::begin_with(manager, prompt, |_| {}).await
     }
 
@@ -130,8 +149,13 @@ fn processes_of(job: &Value) -> BTreeSet<i64> {
 }
 
 pub(super) async fn nothing_is_left(manager: &TestManager, job: &Value) {
+    nothing_is_left_in(&runners(manager), job).await;
+}
+
+/// The same of a runner that another process of the service has started than the first one.
+pub(super) async fn nothing_is_left_in(runners: &Path, job: &Value) {
     until("its processes have ended", || async { processes_of(job).is_empty().then_some(()) }).await;
-    let folder = runners(manager).join("jobs").join(text(&job["logRef"]));
+    let folder = runners.join("jobs").join(text(&job["logRef"]));
     let is_removed = || ["home", "tmp"].iter().all(|name| !folder.join(name).exists());
     until("its home is removed", || async { is_removed().then_some(()) }).await;
     // One that was never started has no log.

@@ -4,8 +4,10 @@
 mod codex;
 mod deaths;
 mod ends;
+mod free_space;
 mod kills;
 mod local;
+mod many;
 mod model;
 mod process;
 mod table;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::local::{nothing_is_left, scripted, server, signal};
+use super::local::{WAITS, go_on, nothing_is_left, runners, scripted, server, signal};
 use crate::runs::client::{TestManager, number};
 use crate::runs::kill::kill_service;
 use crate::support::agent::{ConnectedAgent, aid, text};
@@ -163,6 +163,47 @@ async fn the_owner_is_asked_and_its_answer_counts() {
     );
 }
 
+/// Its turn has ended with the answer of somebody else, and the task ends when its owner has said something, too.
+#[tokio::test]
+async fn a_task_that_waits_for_its_owner_is_left_alone_until_then() {
+    if !split() {
+        // Only calls between processes are counted.
+        return;
+    }
+    let (manager, alice) = hired("").await;
+    let task = give(&alice, WORKER, "/ask").await;
+    until_is(&alice, &task, "input_required").await;
+    let run = text(&run_of(&manager, &task).await["runId"]);
+    let api = manager.back_end_of("l0").await.api;
+    let asked = api.get(&format!("/runs/{run}/approvals")).await;
+    let path = format!("/runs/{run}/approvals/{}", text(&asked["approvals"][0]["approvalId"]));
+    api.ok("POST", &path, &json!({ "decision": "accept" }), 200).await;
+    let ended = || async {
+        let events = api.events(&run).await;
+        events.iter().any(|event| event["type"] == "terminal_status").then_some(())
+    };
+    until("the turn ends", ended).await;
+
+    // It is looked at now and then, and not asked each time whether it can be completed now.
+    let answered = async |method: &str| {
+        manager.server.metric_of_all(&format!("aund_requests_total{{method=\"task.{method}\"")).await
+    };
+    let looks = async |many: f64| {
+        let before = answered("assigned").await;
+        until("it is looked at", || async { (answered("assigned").await >= before + many).then_some(()) })
+            .await;
+    };
+    looks(2.0).await;
+    let before = answered("act").await;
+    assert!(before > 0.0, "calls are counted");
+    looks(6.0).await;
+    assert_eq!(answered("act").await, before, "nothing is called");
+    assert_eq!(get(&alice, &task).await["status"], "input_required");
+    say(&alice, &task, "accept").await;
+    assert_eq!(reply(&alice, &task).await, "approved\nYou said: /ask");
+    until_run(&manager, &task, "completed").await;
+}
+
 #[tokio::test]
 async fn what_is_said_meanwhile_is_guidance_and_a_task_that_is_canceled_stops_its_run() {
     let (manager, alice) = hired("").await;
@@ -228,6 +269,39 @@ async fn a_task_outlives_its_runner_and_the_server() {
     assert!(text(&failed["reason"]).starts_with("backend-failed"), "{failed}");
     let runs: BTreeSet<String> = runs(&manager).await.iter().map(|run| text(&run["runId"])).collect();
     assert_eq!(runs.len(), 3, "one for each task");
+}
+
+/// In one process both are away together, which is the test before.
+#[tokio::test]
+async fn a_turn_that_ends_while_the_service_of_tasks_is_down_is_told_later() {
+    if !split() {
+        return;
+    }
+    let (manager, alice) = hired(&format!("{}{}", scripted("waits", WAITS), works("patient", "waits"))).await;
+    manager.server.register("patient").await;
+    let task = give(&alice, "patient", "Take your time.").await;
+    until_is(&alice, &task, "working").await;
+    let run = run_of(&manager, &task).await;
+    let (job, back_end) = (job_of(&manager, &run).await, manager.back_end_of("l0").await);
+
+    let held = manager.server.hold_down("task1").await;
+    go_on(&runners(&manager), &text(&run["runId"]));
+    let command = text(&job["commandId"]);
+    let ended = || async {
+        let read = back_end.read_command(&text(&run["runId"]), &command).await;
+        (read["state"] == "completed").then_some(())
+    };
+    until("the turn ends", ended).await;
+    let unheard = back_end.read(&text(&run["runId"])).await;
+    assert!(unheard["terminalStatus"].is_null(), "nobody could be told: {unheard}");
+    held.let_go().await;
+    let answered = || async { alice.try_call("task.get", &json!({ "task_id": task })).await.ok().map(drop) };
+    until("the service of tasks answers", answered).await;
+
+    assert_eq!(reply(&alice, &task).await, "begun and done");
+    until_run(&manager, &task, "completed").await;
+    nothing_is_left(&manager, &job).await;
+    assert_eq!(runs(&manager).await.len(), 1, "nothing was done twice");
 }
 
 /// More tasks than runners: they wait for each other, and none is lost.

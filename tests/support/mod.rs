@@ -10,6 +10,7 @@ pub mod calls;
 pub mod database;
 pub mod domain;
 pub mod envelope;
+mod held;
 pub mod http;
 pub mod mesh_link;
 mod operator;
@@ -103,11 +104,24 @@ impl TestServer {
 
     /// The same with settings that name the port without TLS.
     pub fn on_known_ports(settings: impl FnOnce(u16) -> String) -> TestServer {
+        TestServer::on_known_ports_as(None, settings)
+    }
+
+    /// The same with two processes of a service, where the server is several.
+    pub fn on_known_ports_with_two(
+        service: &'static str,
+        settings: impl FnOnce(u16) -> String,
+    ) -> TestServer {
+        TestServer::on_known_ports_as(Some(service), settings)
+    }
+
+    fn on_known_ports_as(twice: Option<&'static str>, settings: impl FnOnce(u16) -> String) -> TestServer {
         // Both are free at the same time, so they are two.
         let free = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free"));
         let ports = free.map(|listener| listener.local_addr().expect("it listens").port());
         let listen = ports.map(|port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port));
         let mut server = TestServer::prepared_as(ISSUER, listen, store_url(), &settings(ports[1]));
+        server.twice = twice;
         server.start_again();
         server
     }
@@ -165,6 +179,20 @@ impl TestServer {
         let mut command = Command::new("sh");
         command.arg("-c").arg(script).arg(serve.get_program()).args(serve.get_args());
         command.envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        self.start_with(command);
+    }
+
+    /// Starts the stopped server where nothing that it logs can be written, as on a disk that is full.
+    pub fn start_without_log(&mut self) {
+        let serve = self.serve_command(program());
+        let mut command = Command::new("sh");
+        command
+            .arg("-c")
+            .arg("exec \"$0\" \"$@\" 2>/dev/full")
+            .arg(serve.get_program())
+            .args(serve.get_args());
+        command.envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.current_dir(&self.folder);
         self.start_with(command);
     }
 

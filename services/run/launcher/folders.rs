@@ -86,11 +86,11 @@ impl RunnerFolders {
     pub fn remove_older(&self, than: SystemTime, running: &BTreeSet<String>) -> io::Result<usize> {
         let (jobs, mut removed) = (self.root.join(JOBS), 0);
         for name in names(&jobs)? {
-            let written = fs::metadata(jobs.join(&name).join("log")).and_then(|facts| facts.modified());
-            let is_old = match written {
-                Ok(at) => at < than,
-                Err(error) => error.kind() == ErrorKind::NotFound,
-            };
+            let written = |path: &Path| fs::metadata(path).and_then(|facts| facts.modified());
+            // One without a log may be just about to be made.
+            let job = jobs.join(&name);
+            let written = written(&job.join("log")).or_else(|_| written(&job));
+            let is_old = written.is_ok_and(|at| at < than);
             if is_old && !running.contains(&name) {
                 remove_folder(&jobs, &name)?;
                 removed += 1;
@@ -164,6 +164,12 @@ mod tests {
         assert_eq!(folders.remove_older(later, &BTreeSet::from(["log_1".to_owned()])).unwrap(), 0);
         assert_eq!(folders.remove_older(later, &BTreeSet::new()).unwrap(), 1);
         assert!(!job.log.exists());
+
+        let begun = data.path().join("runners/jobs/log_2");
+        fs::create_dir(&begun).unwrap();
+        let made = fs::metadata(&begun).unwrap().modified().unwrap();
+        assert_eq!(folders.remove_older(made, &BTreeSet::new()).unwrap(), 0, "its log will be there");
+        assert_eq!(folders.remove_older(made + Duration::from_secs(1), &BTreeSet::new()).unwrap(), 1);
     }
 
     #[test]

@@ -50,10 +50,11 @@ impl RunService {
         })
     }
 
-    /// The run, and then everything of it. Where that fails, the run is cancelled.
+    /// The run, and then everything of it. Where that fails, the run is cancelled; where this process ends before, later.
     async fn begin_validation(self: Arc<Self>, profile: String) -> Result<ValidationRow, Error> {
-        let run = self.clone().create(Caller::Operator, self.run_of_validation(&profile)?).await?.run;
-        match self.start_validation(profile, &run.run_id).await {
+        let id = new_id(&self.ids, "val", self.clock.now_ms());
+        let run = self.clone().create(Caller::Operator, self.run_of_validation(&profile, &id)?).await?.run;
+        match self.start_validation(id, profile, &run.run_id).await {
             Ok(row) => {
                 self.follow_validation(row.clone());
                 Ok(row)
@@ -67,7 +68,7 @@ impl RunService {
         }
     }
 
-    fn run_of_validation(&self, profile: &str) -> Result<Create, Error> {
+    pub(crate) fn run_of_validation(&self, profile: &str, id: &str) -> Result<Create, Error> {
         let tenant = self.settings.tenant_of_validations();
         let (name, tenant) = tenant
             .ok_or_else(|| Error::Invalid("a validation needs a tenant: set run.tenants.NAME".to_owned()))?;
@@ -83,13 +84,15 @@ impl RunService {
             trace_sink: raw(&Value::Null)?,
             session_ref: None,
             resource_bundle_ref: None,
-            idempotency_key: None,
+            // By which it is found although the validation was never stored.
+            idempotency_key: Some(format!("validation {id}")),
         })
     }
 
     /// Its turn and its runner, and what is remembered of them.
     async fn start_validation(
         self: &Arc<Self>,
+        id: String,
         profile: String,
         run_id: &str,
     ) -> Result<ValidationRow, Error> {
@@ -111,7 +114,7 @@ impl RunService {
 
         let now = self.clock.now_ms();
         let row = ValidationRow {
-            id: new_id(&self.ids, "val", now),
+            id,
             profile,
             run_id: run_id.to_owned(),
             command_id: command.command_id,

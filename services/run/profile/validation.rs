@@ -60,6 +60,18 @@ impl RunService {
                 Err(error) => tracing::warn!("validation {id} could not be looked at: {error}"),
             }
         }
+        self.end_lost_runs_of_validations().await
+    }
+
+    /// Cancels the runs of validations that were never stored, because the process that began them has ended.
+    async fn end_lost_runs_of_validations(&self) -> sqlx::Result<()> {
+        let Some((tenant, _)) = self.settings.tenant_of_validations() else { return Ok(()) };
+        let before = self.clock.now_ms() - MOST_MS;
+        for run in self.store.lost_runs_of_validations(tenant, before).await? {
+            if let Err(error) = self.end_run_of_validation(&run).await {
+                tracing::warn!("{run} of a validation could not be cancelled: {error}");
+            }
+        }
         Ok(())
     }
 

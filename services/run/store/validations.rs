@@ -95,6 +95,19 @@ impl Store {
         sqlx::query_as::<Any, _>(AssertSqlSafe(text)).fetch_all(self.db.read()).await
     }
 
+    /// Open runs of validations that were not stored before this time.
+    pub async fn lost_runs_of_validations(&self, tenant: &str, before: i64) -> sqlx::Result<Vec<String>> {
+        sqlx::query_scalar(
+            "SELECT id FROM run WHERE tenant = $1 AND ended_at IS NULL AND created_at < $2
+                 AND idempotency_key LIKE 'validation val%'
+                 AND NOT EXISTS (SELECT 1 FROM run_validation WHERE run_validation.run_id = run.id)",
+        )
+        .bind(tenant.to_owned())
+        .bind(before)
+        .fetch_all(self.db.read())
+        .await
+    }
+
     /// Stores how a validation has ended. What is known already stays.
     pub async fn end_validation(&self, id: &str, end: &ValidationEnd, now: i64) -> sqlx::Result<()> {
         let query = sqlx::query(

@@ -35,6 +35,10 @@ impl RunService {
             return self.fail_task(&aid, &task_id, status, "infra-failed: the run was removed", &row).await;
         };
         if let Some(end) = command.row.terminal() {
+            // Its owner was asked something that somebody else has answered: the task ends when the owner has said something, too.
+            if end == TerminalStatus::Completed && status == INPUT_REQUIRED {
+                return Ok(());
+            }
             return self.finish_task(&aid, &task_id, status, (&command, end), row).await;
         }
         if let Err(error) = self.runner_for_task(&row).await {
@@ -104,7 +108,6 @@ impl RunService {
             Complete { task_id: task_id.clone(), artifacts, request_id: None, expected_version: None };
         match self.change_task(aid, &complete).await? {
             Acted::Done => self.end_task_run(&row, TerminalStatus::Completed, Failure::default()).await,
-            // Its owner was asked something that somebody else has answered: the task ends when the owner has said something, too.
             Acted::Later | Acted::Overtaken => Ok(()),
         }
     }

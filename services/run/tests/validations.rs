@@ -2,6 +2,7 @@
 
 use super::support::{TestRuns, admin, refusal, runner};
 use crate::store::{ValidationEnd, ValidationRow};
+use kernel::Caller;
 use serde_json::{Value, json};
 
 const ATTEMPT: &str = "attempt_1";
@@ -203,6 +204,34 @@ async fn a_run_that_was_left_open_is_cancelled_later() {
     runs.run.settle_validations().await.unwrap();
     assert_eq!(validation.run_status(&runs).await, "cancelled");
     validation.assert_ended(&runs, "passed", None).await;
+}
+
+#[tokio::test]
+async fn a_run_whose_validation_was_never_stored_is_cancelled_later() {
+    let runs = TestRuns::open().await;
+    let status = async |run: &str| runs.ok("run.get", json!({ "runId": run })).await["run"]["status"].clone();
+    // The server ended before it had stored the validation.
+    let lost = runs.run.run_of_validation("example", "val_lost").unwrap();
+    let lost = runs.run.clone().create(Caller::Operator, lost).await.unwrap().run.run_id;
+    let stored = runs.run.run_of_validation("example", "val_1").unwrap();
+    let stored = runs.run.clone().create(Caller::Operator, stored).await.unwrap().run.run_id;
+    store(&runs, &ValidationRow { run_id: stored.clone(), ..without_run(&runs, "val_1", "example") }).await;
+    // One that a client has created may look alike.
+    let of_client = json!({
+        "tenantId": "hwlab", "projectId": "profile-validation", "workspaceRef": {}, "providerId": "local",
+        "backendProfile": "example", "traceSink": null, "idempotencyKey": "validation",
+    });
+    let of_client = id(&runs.ok("run.create", of_client).await["run"]["runId"]);
+
+    runs.test.world.clock.advance_ms(LAST);
+    runs.run.settle_validations().await.unwrap();
+    assert_eq!(status(&lost).await, "pending", "it may still be stored");
+    runs.test.world.clock.advance_ms(1);
+    runs.run.settle_validations().await.unwrap();
+    assert_eq!(status(&lost).await, "cancelled");
+    for other in [&stored, &of_client] {
+        assert_eq!(status(other).await, "pending");
+    }
 }
 
 #[tokio::test]

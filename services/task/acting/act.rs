@@ -19,6 +19,9 @@ impl TaskService {
         if aid.issuer() != self.issuer {
             return Err(Error::Param(format!("aid must be an agent of {}", self.issuer)));
         }
+        if let Some(called) = proto_schemas::find(&method) {
+            self.disk.check(called, Some(&params))?;
+        }
         let agent = CallingAgent::without_session(aid, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let caller = Caller::Agent(agent);
         let result = match &*method {

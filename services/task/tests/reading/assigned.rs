@@ -1,7 +1,7 @@
 //! What the service is answered that works on the tasks of agents in their place.
 
 use crate::tests::*;
-use kernel::codes;
+use kernel::{DiskReading, codes};
 use proto_schemas::requests::task::AssignedTasksChanged;
 
 const RUN: &str = "run";
@@ -127,5 +127,26 @@ impl TestTasks {
         let told = self.test.events.lock().drain(..).collect::<Vec<_>>();
         let signals = told.iter().filter_map(Event::as_signal::<AssignedTasksChanged>);
         signals.flat_map(|changed| changed.aids).map(|aid| aid.to_string()).collect()
+    }
+}
+
+/// As for an agent that calls these methods itself.
+#[tokio::test]
+async fn without_free_space_an_assignee_does_what_needs_none() {
+    let tasks = TestTasks::open().await;
+    let cast = tasks.cast().await;
+    let new = tasks.task_in(&cast, "submitted").await;
+    let (done, failed) = (tasks.working(&cast).await, tasks.working(&cast).await);
+    tasks.test.world.disk.set(DiskReading::of_disk(0, 1));
+    let artifact = json!({ "id": "reply", "type": "text", "mime_type": "text/plain", "content": "fine" });
+    for (method, params) in [
+        ("complete", json!({ "task_id": done, "artifacts": [artifact] })),
+        ("request_input", json!({ "task_id": done, "message": text("which?") })),
+    ] {
+        let refused = tasks.act(&cast.bob.aid, method, params).await.unwrap_err();
+        assert_eq!((refused.code(), refused.data("reason")), (5003, Some(&json!("no_space"))), "{method}");
+    }
+    for (method, task) in [("get", &new), ("accept", &new), ("complete", &done), ("fail", &failed)] {
+        tasks.act(&cast.bob.aid, method, json!({ "task_id": task })).await.expect(method);
     }
 }
