@@ -4,12 +4,13 @@ use std::fs;
 use std::process::Stdio;
 
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::TcpStream;
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdout, Command};
 
 use super::HIGH_LIMITS;
 use super::agent_cli::AgentCli;
+use super::identity::caller;
 use crate::support::{TestServer, printed, until, within};
 
 #[tokio::test]
@@ -90,6 +91,8 @@ struct PageDemo {
     port: u16,
     token: String,
     agent: String,
+    /// A program whose output nobody takes ends.
+    _lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl PageDemo {
@@ -106,7 +109,13 @@ impl PageDemo {
             }
             if let Some(address) = line.trim().strip_prefix("http://127.0.0.1:") {
                 let (port, token) = address.split_once("/#token=").expect("an address with a token");
-                return PageDemo { child, port: port.parse().unwrap(), token: token.to_owned(), agent };
+                return PageDemo {
+                    child,
+                    port: port.parse().unwrap(),
+                    token: token.to_owned(),
+                    agent,
+                    _lines: lines,
+                };
             }
             said += &format!("{line}\n");
         }
@@ -182,9 +191,8 @@ async fn the_page_gets_newer_tokens_for_its_own_and_keeps_its_agent() {
     for wrong in ["", "not-a-token"] {
         assert_eq!(demo.newer_token(wrong).await.0, 401, "{wrong:?}");
     }
-    let call = r#"{"jsonrpc":"2.0","id":1,"method":"meta.status","params":{}}"#;
-    let rpc = server.http("POST", "/rpc").header("Content-Type", "application/json").bearer(&newer);
-    assert_eq!(rpc.body(call).send().await.json()["result"]["aid"], demo.agent.as_str());
+    let bob = server.agent("bobby").await;
+    assert_eq!(caller(&server, &bob, &newer).await, demo.agent.as_str());
 
     // Stopped as a person stops it; the next one speaks for the same agent.
     let pid = demo.child.id().expect("it runs").to_string();

@@ -20,7 +20,7 @@ SHIFT = 8
 
 
 class Tab:
-    """The only tab of a browser that was started with `--remote-debugging-port=0`; its log says which port it took."""
+    """The only tab of a browser that is driven; its log says which port it took."""
 
     def __init__(self, log):
         self.answers = 0
@@ -113,6 +113,8 @@ class Tab:
     def look_like(self, width, height=900, scheme="light"):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        # Colours that change one into the other are neither.
+        self.until("document.getAnimations().every(animation => !(animation instanceof CSSTransition))")
 
     def screenshot(self, path):
         path.parent.mkdir(parents=True, exist_ok=True)

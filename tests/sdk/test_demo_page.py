@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from aund import ROOT, Aund, binary, drain
-from browser import FLAGS, end
+from browser import driven, end
 from devtools import SHIFT, Tab
 
 SECONDS = 60
@@ -51,22 +51,7 @@ def tab(folder):
     """A tab of a browser of its own, in which every name but 127.0.0.1 leads nowhere."""
     with tempfile.TemporaryDirectory(prefix="aund-chromium-", ignore_cleanup_errors=True) as profile:
         log = folder / "chromium.log"
-        with open(log, "wb") as output:
-            browser = subprocess.Popen(
-                [
-                    "chromium",
-                    *FLAGS,
-                    f"--user-data-dir={profile}",
-                    "--remote-debugging-port=0",
-                    "--host-resolver-rules=MAP * ~NOTFOUND,EXCLUDE 127.0.0.1",
-                    "about:blank",
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={**os.environ, "HOME": profile},
-                start_new_session=True,
-            )
+        browser = driven(profile, log)
         try:
             tab = Tab(log)
             tab.look_like(900)

@@ -36,7 +36,7 @@ enum AgentsSubcommand {
     /// Deliver the messages of an agent of yours to a URL
     Webhook(webhook::WebhookCommand),
     /// Print a new access token of an agent of yours, for requests over HTTP
-    Token(token::TokenCommand),
+    Token(token::AgentTokenCommand),
 }
 
 impl AgentsCommand {

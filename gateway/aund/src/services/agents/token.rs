@@ -9,14 +9,14 @@ use serde_json::json;
 /// It is valid for one hour, or until the agent is revoked, and lets its holder act as the agent. Send it as `Authorization: Bearer TOKEN`.
 /// Older tokens of the agent stay valid.
 #[derive(Args)]
-pub(super) struct TokenCommand {
+pub(super) struct AgentTokenCommand {
     /// The agent: one of this machine [default: the only one in the folder]
     name: Option<String>,
     #[command(flatten)]
     args: AgentArgs,
 }
 
-impl TokenCommand {
+impl AgentTokenCommand {
     pub async fn run(self) -> anyhow::Result<()> {
         let (show, home) = (self.args.show(), self.args.home()?);
         let agent = chosen(&self.args, &home, self.name.as_deref(), "aund agents token ")?;

@@ -52,6 +52,7 @@ function dayName(day) {
     if (day === today()) return "Today";
     if (day === today(-1)) return "Yesterday";
     const [year, month, date] = day.split("-").map(Number);
-    const options = { weekday: "long", day: "numeric", month: "long", ...(day.slice(0, 4) === today().slice(0, 4) ? {} : { year: "numeric" }) };
+    const options = { weekday: "long", day: "numeric", month: "long" };
+    if (day.slice(0, 4) !== today().slice(0, 4)) options.year = "numeric";
     return new Date(year, month - 1, date).toLocaleDateString("en", options);
 }

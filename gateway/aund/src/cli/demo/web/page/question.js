@@ -3,8 +3,8 @@
 import { announce, element, icon } from "./dom.js";
 
 const WORDS = { accept: "Accept", decline: "Decline", cancel: "Cancel", approve: "Approve", deny: "Deny", yes: "Yes", no: "No" };
-// These say no, and never look like what one should press.
-const NO = new Set(["decline", "deny", "reject", "no", "false", "cancel"]);
+// These say no, and never look like what a person should press.
+const NO = new Set(["decline", "deny", "reject", "no", "false"]);
 
 export class Questions {
     // `answer` gets the member `resume` of the next input.
@@ -27,9 +27,11 @@ export class Questions {
             interrupt, text, { interruptId: interrupt.id, status: "resolved", payload }, isNo || index > 0 ? "plain" : "primary",
         ));
         const cancel = this.button(interrupt, "Cancel", { interruptId: interrupt.id, status: "cancelled" }, "quiet");
-        return element("div", { class: "question", role: "group", tabindex: "-1", "aria-labelledby": label, "data-interrupt": interrupt.id },
+        return element(
+            "div", { class: "question", role: "group", tabindex: "-1", "aria-labelledby": label, "data-interrupt": interrupt.id },
             element("p", { class: "asks", id: label }, icon("info"), said(interrupt)),
-            element("div", { class: "answers" }, ...choices, cancel));
+            element("div", { class: "answers" }, ...choices, cancel),
+        );
     }
 
     button(interrupt, text, answer, kind) {
