@@ -175,6 +175,7 @@ async fn a_token_for_http_is_all_that_is_printed_and_the_server_accepts_it() {
         assert_eq!(caller(&server, &bob, token).await, server.aid("alice"));
     }
 
+    assert!(cli.run(&["agents", "token", "--help"]).await.contains("one hour"));
     let sentence = cli.run_refused(&["agents", "token", "nobody1"]).await;
     assert!(sentence.contains("aund register nobody1"), "{sentence}");
 }

@@ -51,9 +51,10 @@ class Tab:
         self.call("Page.navigate", url=url)
 
     def reload(self):
+        """Loads the page again, and waits until it is another one."""
+        self.evaluate("window.isBefore = true")
         self.call("Page.reload")
-        # The page of before must not answer what is asked of the new one.
-        self.evaluate("1")
+        self.until("!window.isBefore && document.readyState === 'complete'")
 
     def evaluate(self, expression):
         answer = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True, userGesture=True)
@@ -89,14 +90,19 @@ class Tab:
         return self.evaluate(f"document.querySelectorAll({json.dumps(selector)}).length")
 
     def click(self, selector):
-        """A real click in the middle of an element."""
-        place = self.until(
+        """A real click in the middle of an element, once it rests."""
+        place = None
+        while place != (place := self.place(selector)):
+            time.sleep(0.05)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **place)
+
+    def place(self, selector):
+        return self.until(
             f"(() => {{ const found = document.querySelector({json.dumps(selector)}); if (!found) return null;"
             " found.scrollIntoView({ block: 'nearest' }); const { x, y, width, height } = found.getBoundingClientRect();"
             " return width && { x: x + width / 2, y: y + height / 2 }; })()"
         )
-        for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **place)
 
     def type(self, text):
         self.call("Input.insertText", text=text)

@@ -72,6 +72,7 @@ def shot(tab):
                 tab.look_like(width, height, scheme)
                 wide = tab.evaluate("document.documentElement.scrollWidth")
                 assert wide <= width, f"{name} is {wide} wide at {width}"
+                assert tab.evaluate("document.querySelector('#latest').hidden"), f"{name}: the end is out of view at {width}"
                 tab.screenshot(kept / f"{name}-{width}-{scheme}.png")
         tab.look_like(900)
 
@@ -265,6 +266,33 @@ def test_a_token_that_is_refused_is_exchanged_without_a_word(server, demo, tab, 
     said_at_last(tab, "You said: Still there?")
     assert tab.evaluate("sessionStorage.getItem('aund.token')") != page.token
     assert not tab.problems
+
+
+def test_events_are_read_as_the_standard_says_however_they_are_cut(server, demo, tab):
+    opened(tab, demo())
+    stream = (
+        ": a comment\r\n\r\nid: 1-0\r\nevent: A\r\ndata: one\r\n\r\n"
+        "data:two\ndata: lines\n\nid: 3-0\nevent: without data\n\n"
+        "id\rdata: \u00e4\rretry: 5\r\rdata: not ended"
+    )
+    read = """(cut => import("/sse.js").then(({ EventParser }) => {
+        const parser = new EventParser();
+        return cut.flatMap(text => parser.take(text)).map(({ id, name, data }) => [id, name, data]);
+    }))"""
+    expected = [["1-0", "A", "one"], ["1-0", "message", "two\nlines"], ["", "message", "\u00e4"]]
+    assert tab.evaluate(f"{read}({json.dumps([stream])})") == expected
+    assert tab.evaluate(f"{read}({json.dumps(list(stream))})") == expected
+    halves = [[stream[:at], stream[at:]] for at in range(len(stream))]
+    assert tab.evaluate(f"Promise.all({json.dumps(halves)}.map({read}))") == [expected] * len(halves)
+
+
+@pytest.mark.parametrize("zone, offset", [("America/St_Johns", "-03:30"), ("Asia/Kathmandu", "+05:45"), ("UTC", "+00:00")])
+def test_the_time_of_the_device_has_its_offset(server, demo, tab, zone, offset):
+    opened(tab, demo())
+    tab.call("Emulation.setTimezoneOverride", timezoneId=zone)
+    written = tab.evaluate("import('/run.js').then(run => run.isoWithOffset(new Date('2026-01-15T23:30:00Z')))")
+    day = {"-03:30": "2026-01-15T20:00:00", "+05:45": "2026-01-16T05:15:00", "+00:00": "2026-01-15T23:30:00"}[offset]
+    assert written == day + offset
 
 
 def picture(path, size):

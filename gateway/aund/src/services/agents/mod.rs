@@ -36,6 +36,9 @@ enum AgentsSubcommand {
     /// Deliver the messages of an agent of yours to a URL
     Webhook(webhook::WebhookCommand),
     /// Print a new access token of an agent of yours, for requests over HTTP
+    ///
+    /// It is valid for one hour, unless the agent or its tokens are revoked before. It lets its holder act as the agent: keep it secret.
+    /// Send it in the header "Authorization: Bearer TOKEN". Earlier tokens of the agent stay valid.
     Token(token::AgentTokenCommand),
 }
 

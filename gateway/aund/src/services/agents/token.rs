@@ -4,10 +4,6 @@ use crate::agent_args::{AgentArgs, chosen};
 use clap::Args;
 use serde_json::json;
 
-/// Print a new access token of an agent of yours, for requests over HTTP
-///
-/// It is valid for one hour, or until the agent is revoked, and lets its holder act as the agent. Send it as `Authorization: Bearer TOKEN`.
-/// Older tokens of the agent stay valid.
 #[derive(Args)]
 pub(super) struct AgentTokenCommand {
     /// The agent: one of this machine [default: the only one in the folder]

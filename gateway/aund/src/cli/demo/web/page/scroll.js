@@ -9,6 +9,7 @@ export class LatestScroll {
         this.content = content;
         this.button = button;
         this.following = true;
+        this.remember();
         view.addEventListener("scroll", () => this.look(), { passive: true });
         button.addEventListener("click", () => this.toEnd());
         const sizes = new ResizeObserver(() => (this.following ? this.toEnd() : this.look()));
@@ -16,10 +17,20 @@ export class LatestScroll {
         sizes.observe(view);
     }
 
+    // Up is where only the reader goes: the content grows at its end, and what a window of another size moves does not count.
     look() {
-        const { scrollHeight, scrollTop, clientHeight } = this.view;
-        this.following = scrollHeight - scrollTop - clientHeight < NEAR;
+        const { scrollHeight, scrollTop, clientHeight, clientWidth } = this.view;
+        const isSameSize = clientHeight === this.height && clientWidth === this.width;
+        if (scrollHeight - scrollTop - clientHeight < NEAR) this.following = true;
+        else if (scrollTop < this.top && isSameSize) this.following = false;
         this.button.hidden = this.following || !this.content.hasChildNodes();
+        this.remember();
+    }
+
+    remember() {
+        this.top = this.view.scrollTop;
+        this.height = this.view.clientHeight;
+        this.width = this.view.clientWidth;
     }
 
     toEnd() {
@@ -27,6 +38,7 @@ export class LatestScroll {
         this.button.hidden = true;
         // The first screen begins at its beginning.
         this.view.scrollTop = this.content.hasChildNodes() ? this.view.scrollHeight : 0;
+        this.remember();
     }
 
     // What is in view stays there while something is added above it.
@@ -34,6 +46,7 @@ export class LatestScroll {
         const { scrollHeight, scrollTop } = this.view;
         change();
         this.view.scrollTop = scrollTop + this.view.scrollHeight - scrollHeight;
+        this.following = false;
         this.look();
     }
 }
