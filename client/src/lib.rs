@@ -59,7 +59,7 @@ pub use events::ReceivedEvent;
 pub use events::event_stream::{EventNotice, EventStream};
 pub use home::{Home, LocalAgent, StoredTokens};
 pub use login::over_http::call_over_http;
-pub use login::{connect, register, revoke};
+pub use login::{connect, register, renew_tokens, revoke};
 pub use messages::Messages;
 pub use messages::incoming::{Incoming, IncomingMessage};
 pub use others_text::OthersText;

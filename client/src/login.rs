@@ -79,13 +79,19 @@ pub(crate) async fn open_session(
 
 /// An access token for requests over HTTP: the one that is kept, or a new one.
 pub(crate) async fn access_token(dialer: &GatewayDialer, agent: &LocalAgent) -> Result<String, Error> {
-    if let Some(tokens) = fresh_tokens(agent) {
-        return Ok(tokens.access_token);
+    match fresh_tokens(agent) {
+        Some(tokens) => Ok(tokens.access_token),
+        None => Ok(renew_tokens(dialer, agent).await?.access_token),
     }
+}
+
+/// New tokens for an agent of this machine, whatever time is left to those it has: for programs that make requests over HTTP
+/// without this crate. They are kept for the next connection, too.
+pub async fn renew_tokens(dialer: &GatewayDialer, agent: &LocalAgent) -> Result<StoredTokens, Error> {
     let connection = dialer.open().await?;
     let renewed = renew(&connection, agent).await;
     connection.close().await;
-    Ok(renewed?.access_token)
+    renewed
 }
 
 /// The same by a login, where the one that is kept was refused.

@@ -8,6 +8,7 @@ use tokio::process::Command;
 
 use super::HIGH_LIMITS;
 use super::agent_cli::{AgentCli, mode};
+use crate::support::agent::ConnectedAgent;
 use crate::support::{ISSUER, TestServer, now, printed, within};
 
 #[tokio::test]
@@ -150,4 +151,43 @@ async fn the_address_of_the_gateway_is_remembered() {
         cli.gateway = gateway;
         cli.run(&["call", "alice", "meta.ping"]).await;
     }
+}
+
+#[tokio::test]
+async fn a_token_for_http_is_all_that_is_printed_and_the_server_accepts_it() {
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
+    let cli = AgentCli::with(&server, &["alice"]).await;
+    let output = cli.output_of(&["agents", "token", "alice"]).await;
+    assert_eq!(output.status.code(), Some(0), "{}", printed(&output.stderr));
+    let token = printed(&output.stdout);
+    assert!(token.ends_with('\n') && token.trim().split_whitespace().count() == 1, "{token:?}");
+    let bob = server.agent("bobby").await;
+    assert_eq!(caller(&server, &bob, token.trim()).await, server.aid("alice"));
+    assert_eq!(cli.tokens("alice")["access_token"], token.trim(), "it is kept for the next command");
+
+    // Each has its whole hour, and those before it stay valid.
+    let next: Value = serde_json::from_str(&cli.run(&["agent", "token", "alice", "--json"]).await).unwrap();
+    assert_eq!(next["aid"], server.aid("alice"));
+    assert!(next["expires_at"].as_i64().unwrap() > now() + 3500, "{next}");
+    let second = next["access_token"].as_str().unwrap();
+    assert_ne!(second, token.trim());
+    for token in [second, token.trim()] {
+        assert_eq!(caller(&server, &bob, token).await, server.aid("alice"));
+    }
+
+    assert!(cli.run(&["agents", "token", "--help"]).await.contains("one hour"));
+    let sentence = cli.run_refused(&["agents", "token", "nobody1"]).await;
+    assert!(sentence.contains("aund register nobody1"), "{sentence}");
+}
+
+/// Whom the server takes for the caller of a request with this token: the sender of what it sends.
+pub(super) async fn caller(server: &TestServer, to: &ConnectedAgent, token: &str) -> Value {
+    let params = json!({ "to": to.aid(), "payload": { "text": "over HTTP" } });
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "message.send", "params": params });
+    let request = server.http("POST", "/rpc").header("Content-Type", "application/json").bearer(token);
+    let answer = request.body(call.to_string()).send().await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let (sent, event) = (answer.json(), to.next_event().await);
+    assert_eq!(event["params"]["message_id"], sent["result"]["message_id"], "{sent}");
+    event["params"]["from"].clone()
 }

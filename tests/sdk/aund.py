@@ -57,6 +57,7 @@ class Aund:
         self.limits = limits or {}
         self.peers = []
         self.worked_on = []
+        self.starts_runners = False
         self._write_config()
 
     @property
@@ -92,7 +93,7 @@ class Aund:
     def stop(self):
         if self.process is not None:
             self.kill()
-        if self.worked_on:
+        if self.starts_runners:
             self._kill_runners()
 
     def _kill_runners(self):
@@ -162,6 +163,11 @@ class Aund:
     def work_on_tasks_of(self, aid):
         """Tells this server, before it starts, to work on the tasks of an agent with the example back end."""
         self.worked_on.append(aid)
+        self.start_runners()
+
+    def start_runners(self):
+        """Tells this server, before it starts, to start runners itself; they end with it."""
+        self.starts_runners = True
         self._write_config()
 
     def trust(self, other):
@@ -178,7 +184,7 @@ class Aund:
             # Each process of a split server has a status listener of its own.
             *([] if split() else [f'status.listen = "{self.status}"']),
             # The process of runs knows by itself only of a gateway beside it.
-            *([f'run.manager_url = "http://{self.address}:{self.plain_port}"'] if split() and self.worked_on else []),
+            *([f'run.manager_url = "http://{self.address}:{self.plain_port}"'] if split() and self.starts_runners else []),
             *(f'run.agents."{aid}" = {{ tenant = "hwlab" }}' for aid in self.worked_on),
             "[limits]",
             *(f"{name} = {value}" for name, value in self.limits.items()),

@@ -80,19 +80,27 @@ class Handler(SimpleHTTPRequestHandler):
 
 def chromium(profile, log, server, url):
     """Chromium with nothing but this page, where every name of the server's domain leads to it and no other name leads anywhere."""
+    return launch(
+        profile,
+        log,
+        f"--host-resolver-rules=MAP *.{server.issuer} {server.address},MAP * ~NOTFOUND,EXCLUDE 127.0.0.1",
+        f"--ignore-certificate-errors-spki-list={','.join(authorities(server))}",
+        url,
+    )
+
+
+def driven(profile, log):
+    """Chromium that is driven over its DevTools protocol, where no name but 127.0.0.1 leads anywhere."""
+    names = "--host-resolver-rules=MAP * ~NOTFOUND,EXCLUDE 127.0.0.1"
+    return launch(profile, log, names, "--remote-debugging-port=0", "about:blank")
+
+
+def launch(profile, log, *words):
     program = shutil.which("chromium")
     assert program, "chromium is not installed; on Debian it is the package chromium"
-    names = f"MAP *.{server.issuer} {server.address},MAP * ~NOTFOUND,EXCLUDE 127.0.0.1"
     with open(log, "wb") as output:
         return subprocess.Popen(
-            [
-                program,
-                *FLAGS,
-                f"--user-data-dir={profile}",
-                f"--host-resolver-rules={names}",
-                f"--ignore-certificate-errors-spki-list={','.join(authorities(server))}",
-                url,
-            ],
+            [program, *FLAGS, f"--user-data-dir={profile}", *words],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -1,9 +1,11 @@
-//! `aund demo`: two agents exchange messages through a gateway, then one finds the other and hires it, and every frame is shown.
+//! `aund demo`: two agents exchange messages through a gateway, then one finds the other and hires it, and every frame is shown. With
+//! `--web`, a page where a person talks to an agent.
 
 mod demo_agent;
 mod frames;
 mod hire;
 mod server;
+mod web;
 
 use crate::agent_args::{AgentArgs, issuer_of};
 use crate::show::Show;
@@ -26,6 +28,15 @@ pub(super) struct DemoCommand {
     /// The server's root certificate [default: ./data/pki/root.crt, else trusted on first use]
     #[arg(long, value_name = "FILE")]
     root: Option<PathBuf>,
+    /// Serve a page where you talk to the example agent, until Ctrl-C
+    #[arg(long)]
+    web: bool,
+    /// With --web: the port of the page on 127.0.0.1 [default: any that is free]
+    #[arg(long, value_name = "PORT", requires = "web")]
+    port: Option<u16>,
+    /// With --web: the folder for the agent of the page [default: ~/.aund; with a temporary server, a temporary one]
+    #[arg(long, value_name = "DIR", requires = "web")]
+    home: Option<PathBuf>,
     /// Print without colours
     #[arg(long)]
     plain: bool,
@@ -34,6 +45,12 @@ pub(super) struct DemoCommand {
 impl DemoCommand {
     pub async fn run(self) -> anyhow::Result<()> {
         let mut signals = Signals::new()?;
+        if self.web {
+            return tokio::select! {
+                outcome = self.serve_page() => outcome,
+                () = signals.wait() => Ok(()),
+            };
+        }
         tokio::select! {
             outcome = self.show_all() => outcome,
             // Leaving this way, and not by the signal, stops the server and removes its folder.
@@ -41,13 +58,25 @@ impl DemoCommand {
         }
     }
 
+    async fn serve_page(self) -> anyhow::Result<()> {
+        let folder = DemoFolder::new()?;
+        let port = self.port.unwrap_or_default();
+        let args = self.args();
+        let show = args.show();
+        let home = args.home()?;
+        let (dialer, server) = find_or_start_gateway(&args, &show, &home, &folder, "The page talks").await?;
+        // An agent of a server that is gone with the demo is of no use afterwards.
+        let home = if server.is_some() { Home::new(folder.path("home")) } else { home };
+        web::serve(&args, &show, &home, dialer, port).await
+    }
+
     async fn show_all(self) -> anyhow::Result<()> {
         let folder = DemoFolder::new()?;
-        let args =
-            AgentArgs { gateway: self.gateway, root: self.root, plain: self.plain, ..AgentArgs::default() };
+        let args = self.args();
         let show = args.show();
         let home = Home::new(folder.path("home"));
-        let (dialer, _server) = find_or_start_gateway(&args, &show, &home, &folder).await?;
+        let (dialer, _server) =
+            find_or_start_gateway(&args, &show, &home, &folder, "Two agents talk").await?;
         let issuer = issuer_of(&dialer).await?;
         let dialer = dialer.of_issuer(&issuer);
         let start = Instant::now();
@@ -66,6 +95,11 @@ impl DemoCommand {
         }
         Ok(())
     }
+
+    fn args(self) -> AgentArgs {
+        let DemoCommand { gateway, root, home, plain, .. } = self;
+        AgentArgs { gateway, root, home, plain, ..AgentArgs::default() }
+    }
 }
 
 /// The gateway that runs already, or one that the demo starts.
@@ -74,16 +108,15 @@ async fn find_or_start_gateway(
     show: &Show,
     home: &Home,
     folder: &DemoFolder,
+    who_talks: &str,
 ) -> anyhow::Result<(GatewayDialer, Option<DemoServer>)> {
     let gateway = args.gateway.clone().unwrap_or_else(GatewayUrl::local);
     let address = gateway.host_and_port();
     if gateway.answers().await {
-        show.line(&format!("Two agents talk through the gateway at {address}."))?;
+        show.line(&format!("{who_talks} through the gateway at {address}."))?;
         return Ok((args.dialer(home, Some(gateway)).await?, None));
     }
-    show.line(&format!(
-        "Two agents talk. No gateway answers at {address}, so the demo starts a temporary one."
-    ))?;
+    show.line(&format!("{who_talks}. No gateway answers at {address}, so the demo starts a temporary one."))?;
     let server = DemoServer::start(folder).await?;
     let dialer = GatewayDialer::new(server.gateway.clone(), &TrustedRoot::read(&server.root)?)?;
     Ok((dialer, Some(server)))

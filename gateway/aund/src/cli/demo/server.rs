@@ -3,8 +3,9 @@
 use anyhow::{Context as _, bail};
 use client::GatewayUrl;
 use kernel::{Ids, files};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
@@ -17,11 +18,12 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// A folder that is removed with everything in it.
 pub(super) struct DemoFolder(PathBuf);
 
-/// It ends when this is dropped.
+/// It ends when this is dropped, with the runners that it has started.
 pub(super) struct DemoServer {
     pub gateway: GatewayUrl,
     pub root: PathBuf,
-    _child: Child,
+    data: PathBuf,
+    child: Child,
     _stdout: Lines<BufReader<ChildStdout>>,
 }
 
@@ -59,7 +61,29 @@ impl DemoServer {
             let text = fs::read_to_string(&log).unwrap_or_default();
             text.lines().last().unwrap_or("the demo's gateway printed nothing").to_owned()
         })?;
-        Ok(DemoServer { gateway, root: data.join("pki/root.crt"), _child: child, _stdout: lines })
+        Ok(DemoServer { gateway, root: data.join("pki/root.crt"), data, child, _stdout: lines })
+    }
+}
+
+impl Drop for DemoServer {
+    fn drop(&mut self) {
+        let _ = self.child.start_kill();
+        kill_runners(&self.data);
+    }
+}
+
+/// Ends the processes that have their home below a folder: runners outlive their server, and would look for this one for two hours. Where
+/// the system does not show the environment of processes, nothing is ended.
+fn kill_runners(data: &Path) {
+    let home = format!("HOME={}/", data.display());
+    let Ok(processes) = fs::read_dir("/proc") else { return };
+    for process in processes.flatten() {
+        let pid = process.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+        let Some(pid) = pid else { continue };
+        let environment = fs::read(process.path().join("environ")).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(|variable| variable.starts_with(home.as_bytes())) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
     }
 }
 

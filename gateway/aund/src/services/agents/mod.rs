@@ -1,5 +1,5 @@
-//! `aund agents`, also written `aund agent`: find other agents, publish what an agent says about itself, the index behind it, and the
-//! files of capability manifests.
+//! `aund agents`, also written `aund agent`: find other agents, publish what an agent says about itself, the index behind it, the files
+//! of capability manifests, and tokens for HTTP.
 
 mod explained;
 mod index;
@@ -7,6 +7,7 @@ mod manifests;
 mod publish;
 mod search;
 mod show_agent;
+mod token;
 mod webhook;
 
 use clap::{Args, Subcommand};
@@ -34,6 +35,11 @@ enum AgentsSubcommand {
     Manifest(manifests::ManifestCommand),
     /// Deliver the messages of an agent of yours to a URL
     Webhook(webhook::WebhookCommand),
+    /// Print a new access token of an agent of yours, for requests over HTTP
+    ///
+    /// It is valid for one hour, unless the agent or its tokens are revoked before. It lets its holder act as the agent: keep it secret.
+    /// Send it in the header "Authorization: Bearer TOKEN". Earlier tokens of the agent stay valid.
+    Token(token::AgentTokenCommand),
 }
 
 impl AgentsCommand {
@@ -46,6 +52,7 @@ impl AgentsCommand {
             AgentsSubcommand::Index(command) => command.run().await,
             AgentsSubcommand::Manifest(command) => command.run(),
             AgentsSubcommand::Webhook(command) => command.run().await,
+            AgentsSubcommand::Token(command) => command.run().await,
         }
     }
 }
