@@ -77,6 +77,11 @@ fn tasks() {
 }
 
 #[test]
+fn front_ends() {
+    run("docs/front-ends.md");
+}
+
+#[test]
 fn runs() {
     run("docs/runs.md");
 }

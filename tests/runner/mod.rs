@@ -4,6 +4,7 @@
 mod codex;
 mod deaths;
 mod ends;
+mod front_ends;
 mod free_space;
 mod kills;
 mod local;

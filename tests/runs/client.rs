@@ -245,7 +245,10 @@ impl TestApi {
         }
         let request = request.body(Full::new(body.into())).expect("a request can be written");
         let answer = self.http.send(request).await?;
-        answer.assert_form(&format!("{verb} {path}"));
+        // Front ends have an envelope of their own.
+        if !path.starts_with("/agent/") {
+            answer.assert_form(&format!("{verb} {path}"));
+        }
         Ok(answer)
     }
 
@@ -352,8 +355,8 @@ impl TestEventStream {
             while let Some(end) = self.unread.windows(2).position(|two| two == b"\n\n") {
                 let frame: Vec<u8> = self.unread.drain(..end + 2).collect();
                 let frame = String::from_utf8(frame).expect("an event is text");
-                // A comment keeps the connection.
-                if !frame.starts_with(':') {
+                // A comment keeps the connection; it may stand before an event.
+                if frame.lines().any(|line| line.starts_with("data:")) {
                     return Ok(Some(StreamedEvent::parse(&frame)));
                 }
             }
@@ -371,7 +374,8 @@ impl TestEventStream {
         while let Some(event) = self.next().await {
             events.push(event);
         }
-        assert!(self.unread.is_empty(), "it ends after a whole event");
+        let is_whole = self.unread.is_empty() || self.unread.starts_with(b":") && self.unread.ends_with(b"\n");
+        assert!(is_whole, "it ends after a whole event");
         events
     }
 }

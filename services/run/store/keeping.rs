@@ -30,7 +30,7 @@ pub(crate) static KEEPING: Keeping = Keeping {
             columns: &["content", "attachments", "ui_schema"],
             counted: &[],
         },
-        KeptTable { name: "agui_profile", payer: "aid", columns: &[], counted: &[] },
+        KeptTable { name: "agui_profile", payer: "aid", columns: &["timezone"], counted: &[] },
         KeptTable {
             name: "agui_attachment",
             payer: "aid",
