@@ -111,7 +111,7 @@ impl PageDemo {
                 let (port, token) = address.split_once("/#token=").expect("an address with a token");
                 return PageDemo {
                     child,
-                    port: port.parse().unwrap(),
+                    port: port.parse().expect("a port"),
                     token: token.to_owned(),
                     agent,
                     _lines: lines,
@@ -123,11 +123,12 @@ impl PageDemo {
 
     /// Status, head and body of the answer to one request.
     async fn ask(&self, request: &str, host: &str, headers: &str) -> (u16, String, String) {
-        let mut stream = within("the page", TcpStream::connect(("127.0.0.1", self.port))).await.unwrap();
+        let stream = within("the page", TcpStream::connect(("127.0.0.1", self.port))).await;
+        let mut stream = stream.expect("the page is served");
         let head = format!("{request} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n");
-        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(head.as_bytes()).await.expect("it reads");
         let mut text = String::new();
-        within("an answer", stream.read_to_string(&mut text)).await.unwrap();
+        within("an answer", stream.read_to_string(&mut text)).await.expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("an answer");
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
         (status, head.to_ascii_lowercase(), body.to_owned())

@@ -160,7 +160,7 @@ async fn a_token_for_http_is_all_that_is_printed_and_the_server_accepts_it() {
     let output = cli.output_of(&["agents", "token", "alice"]).await;
     assert_eq!(output.status.code(), Some(0), "{}", printed(&output.stderr));
     let token = printed(&output.stdout);
-    assert!(token.ends_with('\n') && token.trim().split_whitespace().count() == 1, "{token:?}");
+    assert!(token.ends_with('\n') && token.split_whitespace().count() == 1, "{token:?}");
     let bob = server.agent("bobby").await;
     assert_eq!(caller(&server, &bob, token.trim()).await, server.aid("alice"));
     assert_eq!(cli.tokens("alice")["access_token"], token.trim(), "it is kept for the next command");

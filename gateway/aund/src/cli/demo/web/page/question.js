@@ -64,7 +64,7 @@ function said(interrupt) {
 function choicesOf(interrupt) {
     const schema = interrupt.responseSchema ?? {};
     const fields = schema.properties ?? {};
-    const options = [interrupt.options, interrupt.metadata?.options, fields.decision?.enum, schema.enum]
+    const options = [interrupt.metadata?.agentrun?.options, interrupt.metadata?.options, fields.decision?.enum, schema.enum]
         .find(list => Array.isArray(list) && list.length > 0);
     if (!options && fields.approved?.type === "boolean") {
         return [true, false].map(approved => ({ text: approved ? "Accept" : "Decline", payload: { approved }, isNo: !approved }));
