@@ -18,11 +18,6 @@ pub(super) fn server(settings: &str) -> TestManager {
     TestManager::of(TestServer::on_known_ports(with_runners(settings)))
 }
 
-/// The same with two processes of the service, where the server is several and they can share a store.
-pub(super) fn server_of_two(settings: &str) -> TestManager {
-    TestManager::of(TestServer::on_known_ports_with_two("run", with_runners(settings)))
-}
-
 fn with_runners(settings: &str) -> impl FnOnce(u16) -> String {
     let tenants: String = (0..8).map(|number| format!("run.tenants.l{number} = {{}}\n")).collect();
     let common = format!(

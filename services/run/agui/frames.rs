@@ -52,8 +52,10 @@ impl FrameReader {
         let part = run.store.part(&thread.id, id).await?;
         let part = part.ok_or_else(|| Error::NotFound("run".to_owned()))?;
         let last_seq = run.store.run(&part.run_id).await?.map_or(0, |found| found.row.last_seq);
-        let part = run.store.part(&thread.id, id).await?.unwrap_or(part);
-        let after = part.starts_at.map_or(last_seq, |first| first - 1);
+        // The rest of a turn behind an answer is shown from the start of the turn on.
+        let parts = run.store.parts_of_task(&part.task_id).await?;
+        let first = parts.iter().filter_map(|part| part.starts_at).min();
+        let after = first.map_or(last_seq, |first| first - 1);
         let thread = ThreadRow { run_id: part.run_id.clone(), base: part.base, ..thread };
         Ok(FrameReader { only: Some((part.id, part.task_id)), ..FrameReader::new(run, thread, after, has) })
     }

@@ -77,7 +77,7 @@ impl RunService {
             },
             None => ThreadRow::new(thread_id, aid, session_id.clone(), now),
         };
-        let key = format!("agui {thread_id} {}", thread.generation);
+        let key = self.key_of_run(&tenant, thread_id, thread.generation).await?;
         let new_folder = session.as_ref().map(|new| new.id.clone());
         let id = new_id(&self.ids, "run", now);
         let new = self.new_run(tenant, (session_id, key), NewThreadRun { thread, session, command })?;
@@ -95,6 +95,19 @@ impl RunService {
             RunAnswer::Run { created: false, .. } => Ok(None),
             _ => Err(unexpected()),
         }
+    }
+
+    /// Of those who begin a run of a conversation at once, one does: they have the same key. A conversation that was removed may begin again.
+    async fn key_of_run(&self, tenant: &str, thread_id: &str, generation: i64) -> Result<String, Error> {
+        let mut key = format!("agui {thread_id} {generation}");
+        while let Some((run_id, _)) = self.store.run_of_key(tenant, &key).await? {
+            let run = self.store.run(&run_id).await?;
+            if run.is_some_and(|run| run.row.ended_at.is_none() && run.row.cancel_at.is_none()) {
+                break;
+            }
+            key = format!("agui {thread_id} {generation} {run_id}");
+        }
+        Ok(key)
     }
 
     /// The folder first: one without a session is empty and does no harm.

@@ -138,7 +138,7 @@ impl Store {
         self.update(&mut statements, "agui_thread", &THREAD, &THREAD_CHANGES, &changed)?;
         let parts: Vec<&PartRow> = changes.parts.iter().collect();
         // Two calls with one id have met on their way: the first counts.
-        statements.insert("agui_run", &PART, "ON CONFLICT (thread_id, id) DO NOTHING", &parts)?;
+        statements.insert("agui_run", &PART, "(thread_id, id) DO NOTHING", &parts)?;
         let messages: Vec<&NewMessage> = changes.messages.iter().collect();
         statements.insert("agui_message", &MESSAGE, "", &messages)?;
         self.write_used(&mut statements, changes)?;

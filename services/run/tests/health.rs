@@ -19,7 +19,7 @@ async fn health_is_open_and_names_no_value() {
         let body = ready.json();
         let adapter = if testing::store_url().starts_with("sqlite") { "sqlite" } else { "postgres" };
         let store = json!({
-            "adapter": adapter, "reachable": true, "migrationReady": true, "migrationId": "0001_run",
+            "adapter": adapter, "reachable": true, "migrationReady": true, "migrationId": "0002_agui",
         });
         assert_eq!((&body["ready"], &body["store"]), (&json!(true), &store));
         assert_eq!(body["launcher"], json!({ "kind": "external", "ready": true }));

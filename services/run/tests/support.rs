@@ -35,7 +35,8 @@ impl TestRuns {
     pub async fn with(settings: Settings) -> TestRuns {
         let test = TestWorld::with(&[]).await;
         let run = RunService::open(&test.world, &settings).await.unwrap();
-        test.world.add(service(run.clone()));
+        test.world
+            .add(service(run.clone(), kernel::AgentRemoval::nothing_kept("a test removes it by itself")));
         TestRuns { test, run }
     }
 

@@ -325,7 +325,7 @@ async fn restarted(played: PlayedLease) -> PlayedLease {
     drop(before);
     let test = test.restart().await;
     let run = RunService::open(&test.world, &Settings::default()).await.expect("it opens again");
-    test.world.add(service(run.clone()));
+    test.world.add(service(run.clone(), kernel::AgentRemoval::nothing_kept("a test removes it by itself")));
     let now = test.world.clock.now_ms();
     PlayedLease {
         runs: TestRuns { test, run },

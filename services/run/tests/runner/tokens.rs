@@ -70,7 +70,9 @@ async fn a_token_is_for_a_listed_tenant_or_an_administrator() {
     let mut settings = Settings::default();
     settings.tenants.remove("hwlab");
     let other = crate::RunService::open(&runs.test.world, &settings).await.unwrap();
-    runs.test.world.add(crate::service(other));
+    runs.test
+        .world
+        .add(crate::service(other, kernel::AgentRemoval::nothing_kept("a test removes it by itself")));
     assert_eq!(verify(&runs, &token).await, "token_invalid", "the tenant is no longer listed");
 }
 
