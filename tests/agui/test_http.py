@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from api import BASE, JSON, LENIENT, STREAM, STRICT, as_bytes, ended, new_input
-from aund import ROOT, binary, split
+from aund import ROOT, binary
 
 UNKNOWN = "9a1c3f52-6f0e-4c1e-9d2b-5f0a7c3e8b11"
 ROUTES = [
@@ -81,7 +81,8 @@ def test_a_page_of_any_origin_may_ask(person, verb, path):
     assert answer.header("Access-Control-Allow-Origin") in ("*", FRONT_END)
     assert answer.header("Access-Control-Allow-Credentials") is None, "nothing depends on cookies"
     allowed = {name.strip().lower() for name in answer.header("Access-Control-Allow-Headers").split(",")}
-    assert allowed >= {"authorization", "content-type", "last-event-id"}, "the star does not stand for Authorization"
+    assert "authorization" in allowed, "the star does not stand for it"
+    assert "*" in allowed or allowed >= {"content-type", "last-event-id"}
     if verb != "POST":  # It needs no permission.
         assert verb in answer.header("Access-Control-Allow-Methods")
 
@@ -176,11 +177,10 @@ def test_a_run_without_a_reader_ends_by_itself(person):
     assert ended(person, input["threadId"], 1) == ["You said: nobody listens"]
 
 
-@pytest.mark.skipif(split(), reason="the command reads the socket of a server of one process")
 def test_the_token_that_the_command_prints_is_one(server, person, tmp_path):
     def aund(*words):
         done = subprocess.run(
-            [binary(), *words, "--data", server.data],
+            [binary(), *words, "--gateway", f"{server.address}:{server.port}", "--root", server.root, "--home", tmp_path],
             capture_output=True,
             text=True,
             timeout=60,

@@ -14,7 +14,6 @@ ANSWERS = [
     pytest.param({"status": "resolved", "payload": {"decision": "decline"}}, "declined", id="a decision to decline"),
     pytest.param({"status": "resolved", "payload": {"approved": True}}, "approved", id="approved"),
     pytest.param({"status": "resolved", "payload": {"approved": False}}, "declined", id="not approved"),
-    pytest.param({"status": "cancelled"}, "declined", id="cancelled"),
 ]
 
 
@@ -58,6 +57,15 @@ def test_an_answer_needs_no_message(new_client, person):
     assert seen.text.startswith("approved\n")
 
 
+@pytest.mark.parametrize("route", [STRICT, LENIENT])
+def test_a_question_that_is_cancelled_ends_its_turn(new_client, person, route):
+    conversation, _, interrupt = asked(new_client, person, route)
+    resume = [{"interruptId": interrupt["id"], "status": "cancelled"}]
+    seen = checked(conversation.begin(resume=resume, forwardedProps=CHAT).end(), new_client)
+    assert seen.last["outcome"] == {"type": "cancelled"}
+    assert person.replies(conversation.thread) == []
+
+
 def test_what_comes_after_the_answer_is_a_run_of_its_own(new_client, person):
     """Steps that were open at the question, tools and documents: a client sees two whole runs, each with its frames."""
     conversation, first, interrupt = asked(new_client, person, text="May you? /ask /tool /ui")
@@ -86,7 +94,6 @@ def test_an_answer_names_every_open_question_once_and_no_other(new_client, perso
     right = {"interruptId": interrupt["id"], "status": "cancelled"}
     every, unknown = "resume must answer every open interrupt", "unknown interruptId"
     for resume, detail in [
-        ([], every),
         ([right, right], every),
         ([{**right, "interruptId": "another"}], unknown),
         ([right, {**right, "interruptId": "another"}], unknown),
@@ -99,9 +106,10 @@ def test_an_answer_names_every_open_question_once_and_no_other(new_client, perso
     answer = person.post(unknown_message)
     assert (answer.status, answer.json["detail"]) == (422, "RunAgentInput.messages must contain exactly one user message")
     # None of these has answered it.
-    [question] = person.stream(resuming(conversation.thread, [right]))[-1:]
-    assert question["event"] == "RUN_FINISHED"
-    assert ended(person, conversation.thread, 1) == ["declined\nYou said: May you? /ask"]
+    agreed = {**right, "status": "resolved", "payload": {"approved": True}}
+    [end] = person.stream(resuming(conversation.thread, [agreed]))[-1:]
+    assert end["event"] == "RUN_FINISHED"
+    assert ended(person, conversation.thread, 1) == ["approved\nYou said: May you? /ask"]
     # And now nothing is open.
     answer = person.post(resuming(conversation.thread, [right]))
     assert (answer.status, answer.json["detail"]) == (422, unknown)
@@ -114,10 +122,11 @@ def test_a_client_before_1_0_sees_a_run_that_has_ended_and_its_next_turn_answers
     seen = checked(conversation.say("something else", reset=True, forwardedProps=CHAT), old_client)
     assert seen.last["type"] == "RUN_FINISHED"
     assert seen.text == "You said: something else"
-    # The turn that asked has ended before the next one began.
-    assert person.replies(conversation.thread) == ["declined\nYou said: May you? /ask", "You said: something else"]
+    # The turn that asked was cancelled before the next one began.
+    assert person.replies(conversation.thread) == ["You said: something else"]
+    assert person.events(conversation.thread, first.input["runId"])[-1]["event"] == "RUN_ERROR"
     roles = [message["role"] for message in person.history(conversation.thread)["messages"]]
-    assert sorted(roles) == ["assistant", "assistant", "user", "user"]
+    assert sorted(roles) == ["assistant", "user", "user"]
 
 
 def test_a_client_of_1_0_that_says_something_else_answers_cancel(new_client, person):
@@ -126,7 +135,7 @@ def test_a_client_of_1_0_that_says_something_else_answers_cancel(new_client, per
     again = new_client.open(person.url(STRICT), person.token, conversation.thread)
     seen = checked(again.say("something else", forwardedProps=CHAT), new_client)
     assert seen.text == "You said: something else"
-    assert person.replies(conversation.thread)[0].startswith("declined\n")
+    assert person.replies(conversation.thread) == ["You said: something else"]
 
 
 def test_a_question_of_a_run_that_is_cancelled_is_closed(new_client, person):

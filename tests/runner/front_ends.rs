@@ -30,7 +30,8 @@ impl TalkingFrontEnd {
         let identity = manager.server.register(&format!("talks-{number}-{}", random_hex(3))).await;
         let token = manager.server.login(&identity).await.access;
         let hex = random_hex(16);
-        let thread = format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
+        let thread =
+            format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
         let api = manager.api(Some(token));
         TalkingFrontEnd { api, thread, said: 0, accepted: BTreeMap::new() }
     }

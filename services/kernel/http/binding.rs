@@ -255,8 +255,10 @@ fn has_version(headers: &HeaderMap, etag: &str) -> bool {
 pub fn wants_events(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
     accepted.flat_map(|types| types.split(',')).any(|accepted| {
-        let name = accepted.split(';').next().unwrap_or_default().trim();
-        name.eq_ignore_ascii_case("text/event-stream")
+        let mut parts = accepted.split(';').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        let is_refused = parts.any(|part| matches!(part, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
+        name.eq_ignore_ascii_case("text/event-stream") && !is_refused
     })
 }
 

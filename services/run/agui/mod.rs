@@ -11,10 +11,8 @@ mod removal;
 mod routes;
 mod run;
 mod runners;
-mod stream;
-mod subscribe;
+mod set_profile;
 mod thread_run;
-mod unsubscribe;
 
 pub(crate) use pictures::{PictureFolder, serve_to_runner};
 pub(crate) use routes::routes;

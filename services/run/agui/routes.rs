@@ -1,7 +1,7 @@
 //! What is answered over HTTP without a method: streams of frames, and the bytes of pictures.
 
+use super::frames::{read_frames, run_leniently, run_strictly};
 use super::pictures::{serve, upload};
-use super::stream::{read_frames, run_leniently, run_strictly};
 use crate::RunService;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;

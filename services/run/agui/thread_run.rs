@@ -3,9 +3,9 @@
 use crate::RunService;
 use crate::error::Error;
 use crate::ids::new_id;
-use crate::model::call::{CallAccess, NewCommand, NewRun, RunAnswer, RunOperation};
+use crate::model::call::{CallAccess, NewCommand, NewRun, NewThreadRun, RunAnswer, RunOperation};
 use crate::model::policy::check_run;
-use crate::model::thread::{NewThreadRun, NewThreadSession, ThreadRow};
+use crate::model::thread::{NewThreadSession, ThreadRow};
 use crate::runs::unexpected;
 use kernel::{CallingAgent, Payer, RpcError};
 use proto_schemas::requests::run::{ApprovalMode, Create, PolicyDraft, RunSessionRef};

@@ -4,7 +4,7 @@ use crate::access::RunAccess;
 use crate::error::{Error, LeaseConflict};
 use crate::ids::can_exist;
 use crate::model::run::{Failure, RunnerProcessId};
-use crate::model::thread::{GivenAnswer, NewPart, NewThreadRun, NewTurn};
+use crate::model::thread::{GivenAnswer, NewPart, NewThreadSession, NewTurn, ThreadRow};
 use kernel::Payer;
 use proto_schemas::requests::run::{
     CommandType, LauncherKind, RunEventType, RunnerIsolation, TerminalStatus,
@@ -140,6 +140,16 @@ pub(crate) struct NewCommand {
     pub key: Option<String>,
     /// What a user of a front end says with it.
     pub turn: Option<Box<NewTurn>>,
+}
+
+/// The run in which the turns of a conversation are from now on, with the first of them.
+#[derive(Clone, Debug)]
+pub(crate) struct NewThreadRun {
+    /// Without the run. Of a new conversation, it is its first.
+    pub thread: ThreadRow,
+    /// A new conversation is a new session.
+    pub session: Option<NewThreadSession>,
+    pub command: NewCommand,
 }
 
 #[derive(Clone, Debug)]

@@ -51,7 +51,7 @@ pub(crate) struct PartRow {
 
 /// A message, as it is written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct NewMessage {
+pub(crate) struct ThreadMessage {
     pub thread_id: String,
     pub seq: i64,
     pub aid: String,
@@ -96,16 +96,6 @@ pub(crate) struct NewTurn {
     pub pictures: Vec<String>,
 }
 
-/// The run in which the turns of a conversation are from now on, with the first of them.
-#[derive(Clone, Debug)]
-pub(crate) struct NewThreadRun {
-    /// Without the run. Of a new conversation, it is its first.
-    pub thread: ThreadRow,
-    /// A new conversation is a new session.
-    pub session: Option<NewThreadSession>,
-    pub command: super::call::NewCommand,
-}
-
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct NewThreadSession {
     pub id: String,
@@ -132,7 +122,7 @@ pub(crate) struct ThreadChanges {
     /// By their ids: those that are new, and those that have changed.
     pub new_threads: Vec<String>,
     pub parts: Vec<PartRow>,
-    pub messages: Vec<NewMessage>,
+    pub messages: Vec<ThreadMessage>,
     /// Turns that have begun, with the number of their first event.
     pub begun: Vec<(String, i64)>,
     pub ended: Vec<EndedTurn>,
@@ -151,7 +141,7 @@ pub(crate) struct EndedTurn {
     pub at: i64,
     pub run_id: String,
     /// The message that the pieces are which it has said, if it has said no whole one.
-    pub of_pieces: Option<NewMessage>,
+    pub of_pieces: Option<ThreadMessage>,
 }
 
 /// Texts that are kept of one message; the log has no longer ones.

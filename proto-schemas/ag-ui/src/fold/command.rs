@@ -4,12 +4,12 @@
 use super::RunPart;
 use super::event::{AgUiEvent, RunOutcome};
 use super::frame::FrameWriter;
-use super::happened::{Asked, Called, CommandEnd, EndStatus, Happened, Said, Thought};
+use super::happened::{Asked, Called, CommandEnd, EndStatus, Happened, Reasoned, Said};
 use super::ids::{MessageNames, ShownIds};
 use super::question::OpenQuestions;
 use super::steps::Steps;
 use super::text::Texts;
-use super::thought::Thoughts;
+use super::thought::ReasonedItems;
 use super::tool::ToolCalls;
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ pub(super) struct ActiveCommand {
     steps: Steps,
     texts: Texts,
     tools: ToolCalls,
-    thoughts: Thoughts,
+    thoughts: ReasonedItems,
     questions: OpenQuestions,
     /// What happened since the first question.
     kept: Vec<Happened>,
@@ -43,7 +43,7 @@ impl ActiveCommand {
             steps: Steps::default(),
             texts: Texts::default(),
             tools: ToolCalls::default(),
-            thoughts: Thoughts::default(),
+            thoughts: ReasonedItems::default(),
             questions: OpenQuestions::default(),
             kept: Vec::new(),
             ui_hints: None,
@@ -79,7 +79,7 @@ impl ActiveCommand {
         match happened {
             Happened::Said(said) => self.say(&said, out),
             Happened::Called(call) => self.call(&call, out),
-            Happened::Thought(thought) => self.think(&thought, out),
+            Happened::Reasoned(thought) => self.think(&thought, out),
             Happened::Stage { stage, is_finished } => self.steps.stage(stage, is_finished, out),
             Happened::UiHints(hints) => self.ui_hints = Some(hints),
             Happened::Asked(_)
@@ -107,12 +107,12 @@ impl ActiveCommand {
         }
     }
 
-    fn think(&mut self, thought: &Thought, out: &mut FrameWriter) {
+    fn think(&mut self, thought: &Reasoned, out: &mut FrameWriter) {
         let item_id = thought.item_id.clone().unwrap_or_else(|| format!("{}-reasoning", self.id));
         if self.thoughts.is_new(&item_id, &thought.text) {
             self.texts.pause(out);
             self.steps.show(out);
-            Thoughts::show(&item_id, &thought.text, &mut self.ids, out);
+            ReasonedItems::show(&item_id, &thought.text, &mut self.ids, out);
             self.texts.is_passed();
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 pub(super) enum Happened {
     Said(Said),
     Called(Called),
-    Thought(Thought),
+    Reasoned(Reasoned),
     Stage { stage: Stage, is_finished: bool },
     UiHints(Value),
     Asked(Asked),
@@ -54,7 +54,7 @@ impl CallStatus {
 /// A thought, whole.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Thought {
+pub(super) struct Reasoned {
     pub item_id: Option<String>,
     pub text: String,
 }
@@ -111,7 +111,7 @@ impl Happened {
         let read = match kind {
             "assistant_message" => serde_json::from_str(payload).map(Happened::Said),
             "tool_call" => serde_json::from_str(payload).map(Happened::Called),
-            "reasoning" => serde_json::from_str(payload).map(Happened::Thought),
+            "reasoning" => serde_json::from_str(payload).map(Happened::Reasoned),
             "backend_status" => serde_json::from_str(payload).map(Happened::of_status),
             "approval_request" => serde_json::from_str(payload).map(Happened::Asked),
             "approval_resolved" => serde_json::from_str(payload)

@@ -6,12 +6,12 @@ use super::ids::ShownIds;
 use std::collections::HashSet;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Thoughts {
+pub(super) struct ReasonedItems {
     /// The items and texts that were shown.
     shown: HashSet<(String, String)>,
 }
 
-impl Thoughts {
+impl ReasonedItems {
     /// Whether a thought is to be shown. A runner that took over may say one again.
     pub fn is_new(&mut self, item_id: &str, text: &str) -> bool {
         !text.is_empty() && self.shown.insert((item_id.to_owned(), text.to_owned()))

@@ -2,11 +2,10 @@
 
 use super::RunDecision;
 use crate::error::Error;
-use crate::model::call::{NewCommand, RunAnswer};
+use crate::model::call::{NewCommand, NewThreadRun, RunAnswer};
 use crate::model::run::Failure;
 use crate::model::thread::{
-    EndedTurn, GivenAnswer, LONGEST_CONTENT, NewMessage, NewPart, NewThreadRun, NewTurn, PartRow, TURN_KEY,
-    ThreadRow,
+    EndedTurn, GivenAnswer, LONGEST_CONTENT, NewPart, NewTurn, PartRow, TURN_KEY, ThreadMessage, ThreadRow,
 };
 use kernel::Kept;
 use proto_schemas::requests::run::{RunEventType, TerminalStatus};
@@ -20,7 +19,7 @@ const MOST_WAITING: usize = 20;
 /// What is read of a message of a back end.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct SaidMessage {
+struct MessageSaid {
     #[serde(default)]
     partial: bool,
     item_id: Option<String>,
@@ -171,7 +170,7 @@ impl RunDecision<'_> {
         thread.updated_at = thread.updated_at.max(self.now);
         self.run.thread_changed = true;
         content.truncate(content.floor_char_boundary(LONGEST_CONTENT));
-        self.runs.threads.messages.push(NewMessage {
+        self.runs.threads.messages.push(ThreadMessage {
             thread_id: thread.id.clone(),
             seq: thread.last_message,
             aid: thread.aid.clone(),
@@ -224,7 +223,7 @@ impl RunDecision<'_> {
 
     /// A whole message. The last one is said once more as the reply.
     fn keep_message(&mut self, command_id: &str, payload: &RawValue) {
-        let Ok(said) = serde_json::from_str::<SaidMessage>(payload.get()) else { return };
+        let Ok(said) = serde_json::from_str::<MessageSaid>(payload.get()) else { return };
         if said.partial {
             return;
         }

@@ -95,11 +95,11 @@ async fn a_turn_brings_what_its_mode_is_configured_with_and_the_zone_in_its_orde
     automation["forwardedProps"]["runtime_mode"] = json!("automation");
     automation["tools"] = json!([{ "name": "of_the_front_end", "description": "x", "parameters": {} }]);
     front.run(automation).await;
-    let mut abroad = input("run-2", "hello");
-    abroad["forwardedProps"]["client_time"] = json!({
+    let mut far = input("run-2", "hello");
+    far["forwardedProps"]["client_time"] = json!({
         "device_timezone": "America/Los_Angeles", "client_now_iso": "2026-03-16T09:12:33-07:00", "client_epoch_ms": 1_773_658_353_000_i64,
     });
-    front.run(abroad).await;
+    front.run(far).await;
     let rows: Vec<String> = sqlx::query_scalar("SELECT payload FROM run_command ORDER BY seq")
         .fetch_all(front.runs.run.store.db().read())
         .await

@@ -3,14 +3,14 @@
 use super::support::{FrontEnd, THREAD, WorkingRunner, frames_of, input, kinds, task};
 use serde_json::{Value, json};
 
-struct Asked {
+struct AskedThread {
     front: FrontEnd,
     runner: WorkingRunner,
     command: String,
 }
 
-impl Asked {
-    async fn begin(questions: &[&str]) -> Asked {
+impl AskedThread {
+    async fn begin(questions: &[&str]) -> AskedThread {
         let front = FrontEnd::open().await;
         let mut first = input("run-1", "may you?");
         first["protocolVersion"] = json!("1.0");
@@ -21,7 +21,7 @@ impl Asked {
             let question = json!({ "approvalId": name, "reason": "example", "message": "May I?", "options": ["accept", "decline"] });
             front.say(&runner, &command, &[("approval_request", question)]).await;
         }
-        Asked { front, runner, command }
+        AskedThread { front, runner, command }
     }
 
     fn resume(run: &str, answers: Value) -> Value {
@@ -43,7 +43,7 @@ fn answer(id: &str, status: &str, payload: Value) -> Value {
 
 #[tokio::test]
 async fn a_question_ends_the_run_with_an_interrupt_and_its_answer_begins_the_rest() {
-    let asked = Asked::begin(&["q1"]).await;
+    let asked = AskedThread::begin(&["q1"]).await;
     let frames = asked.front.frames("runId=run-1", None).await;
     let outcome = &frames.last().unwrap().1["outcome"];
     assert_eq!(
@@ -51,7 +51,8 @@ async fn a_question_ends_the_run_with_an_interrupt_and_its_answer_begins_the_res
         (&json!("interrupt"), &json!("q1")),
         "{frames:?}"
     );
-    let resume = Asked::resume("run-2", json!([answer("q1", "resolved", json!({ "decision": "accept" }))]));
+    let resume =
+        AskedThread::resume("run-2", json!([answer("q1", "resolved", json!({ "decision": "accept" }))]));
     let resumed = asked.front.run(resume.clone()).await;
     assert_eq!(task(&resumed), asked.command, "the same turn goes on");
     assert_eq!(asked.front.run(resume).await, resumed, "once more");
@@ -67,7 +68,7 @@ async fn a_question_ends_the_run_with_an_interrupt_and_its_answer_begins_the_res
 
 #[tokio::test]
 async fn a_resume_answers_every_open_question_once_and_no_other() {
-    let asked = Asked::begin(&["q1", "q2"]).await;
+    let asked = AskedThread::begin(&["q1", "q2"]).await;
     let accept = |id: &str| answer(id, "resolved", json!({ "approved": true }));
     let every = ("resume must answer every open interrupt".to_owned(), 422);
     let unknown = ("unknown interruptId".to_owned(), 422);
@@ -78,17 +79,21 @@ async fn a_resume_answers_every_open_question_once_and_no_other() {
         (json!([accept("q3")]), &unknown),
     ] {
         assert_eq!(
-            &asked.front.run_refused(Asked::resume("run-2", answers.clone())).await,
+            &asked.front.run_refused(AskedThread::resume("run-2", answers.clone())).await,
             refusal,
             "{answers}"
         );
     }
     let undecided = json!([accept("q1"), answer("q2", "resolved", json!({ "note": "hm" }))]);
-    let (sentence, status) = asked.front.run_refused(Asked::resume("run-2", undecided)).await;
+    let (sentence, status) = asked.front.run_refused(AskedThread::resume("run-2", undecided)).await;
     assert_eq!((sentence.as_str(), status), ("resume needs payload.decision or payload.approved", 422));
     let both = json!([accept("q1"), answer("q2", "cancelled", Value::Null)]);
-    asked.front.run(Asked::resume("run-2", both.clone())).await;
-    assert_eq!(asked.front.run_refused(Asked::resume("run-3", both)).await, unknown, "answered already");
+    asked.front.run(AskedThread::resume("run-2", both.clone())).await;
+    assert_eq!(
+        asked.front.run_refused(AskedThread::resume("run-3", both)).await,
+        unknown,
+        "answered already"
+    );
     let rows: Vec<(String, String)> =
         sqlx::query_as("SELECT approval_id, decision FROM run_approval ORDER BY approval_id")
             .fetch_all(asked.front.runs.run.store.db().read())
@@ -99,7 +104,7 @@ async fn a_resume_answers_every_open_question_once_and_no_other() {
 
 #[tokio::test]
 async fn the_next_message_cancels_a_question_and_comes_after_it() {
-    let asked = Asked::begin(&["q1"]).await;
+    let asked = AskedThread::begin(&["q1"]).await;
     let next = asked.front.run(input("run-2", "never mind")).await;
     assert_ne!(task(&next), asked.command);
     let decision: Option<String> = sqlx::query_scalar("SELECT decision FROM run_approval")
@@ -115,7 +120,7 @@ async fn the_next_message_cancels_a_question_and_comes_after_it() {
 
 #[tokio::test]
 async fn an_answer_from_elsewhere_goes_on_with_the_same_run() {
-    let asked = Asked::begin(&["q1"]).await;
+    let asked = AskedThread::begin(&["q1"]).await;
     let operator = crate::tests::support::admin();
     let approve = json!({ "runId": asked.runner.run, "approvalId": "q1", "decision": "decline" });
     asked.front.ask(&operator, "run.approve", approve).await.unwrap();
@@ -129,9 +134,9 @@ async fn an_answer_from_elsewhere_goes_on_with_the_same_run() {
 
 #[tokio::test]
 async fn a_message_beside_answers_has_to_be_known() {
-    let asked = Asked::begin(&["q1"]).await;
+    let asked = AskedThread::begin(&["q1"]).await;
     let with = |id: &str| {
-        let mut resume = Asked::resume("run-2", json!([answer("q1", "cancelled", Value::Null)]));
+        let mut resume = AskedThread::resume("run-2", json!([answer("q1", "cancelled", Value::Null)]));
         resume["messages"] = json!([{ "id": id, "role": "user", "content": "may you?" }]);
         resume
     };

@@ -39,7 +39,7 @@ enum Doing {
 }
 
 #[derive(Clone, Debug)]
-struct Script {
+struct RandomScript {
     doings: Vec<Doing>,
     end: &'static str,
     /// Which of the commands behind it are cancelled meanwhile, and when.
@@ -77,10 +77,10 @@ fn select<T: Clone + std::fmt::Debug + 'static>(words: &[T]) -> impl Strategy<Va
     prop::sample::select(words.to_vec())
 }
 
-fn script() -> impl Strategy<Value = Script> {
+fn script() -> impl Strategy<Value = RandomScript> {
     let cancels = prop::option::weighted(0.3, (1..3_usize, 0..6_usize));
     (prop::collection::vec(doing(), 0..14), select(&ENDS), cancels, any::<bool>(), prop::bool::weighted(0.1))
-        .prop_map(|(doings, end, cancels, has_protocol_version, ends_waiting)| Script {
+        .prop_map(|(doings, end, cancels, has_protocol_version, ends_waiting)| RandomScript {
             doings,
             end,
             cancels,
@@ -98,7 +98,7 @@ struct Written {
     said: BTreeMap<String, (String, bool)>,
 }
 
-fn write(scripts: &[Script]) -> Written {
+fn write(scripts: &[RandomScript]) -> Written {
     let mut written = Written::default();
     let mut cancelled = vec![false; scripts.len() + 3];
     for (at, script) in scripts.iter().enumerate() {

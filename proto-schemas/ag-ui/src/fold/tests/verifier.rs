@@ -4,7 +4,7 @@ use super::*;
 use std::collections::HashSet;
 
 #[derive(Default)]
-struct Verifier {
+struct FrameVerifier {
     has_begun: bool,
     is_finished: bool,
     has_failed: bool,
@@ -17,7 +17,7 @@ struct Verifier {
 
 /// Panics where a client would refuse a frame.
 pub(super) fn check(frames: &[Frame]) {
-    let mut verifier = Verifier::default();
+    let mut verifier = FrameVerifier::default();
     // Stricter than both: an id stands for one message, call or result in all of a thread.
     let mut used = HashSet::new();
     for frame in frames {
@@ -34,11 +34,11 @@ pub(super) fn check(frames: &[Frame]) {
     }
 }
 
-impl Verifier {
+impl FrameVerifier {
     fn take(&mut self, kind: &str, data: &Value) {
         if kind == "RUN_STARTED" {
             assert!(!self.has_begun || self.is_finished || self.has_failed, "a run is active");
-            *self = Verifier { has_begun: true, ..Verifier::default() };
+            *self = FrameVerifier { has_begun: true, ..FrameVerifier::default() };
             return;
         }
         assert!(self.has_begun, "{kind} before RUN_STARTED");

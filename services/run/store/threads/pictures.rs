@@ -1,7 +1,7 @@
 //! Pictures of messages, without their bytes.
 
-use super::Store;
 use crate::error::Error;
+use crate::store::Store;
 use kernel::CallingAgent;
 use sqlx::{Any, AssertSqlSafe};
 

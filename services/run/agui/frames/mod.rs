@@ -1,5 +1,11 @@
 //! The frames of a conversation, read from the log as it grows.
 
+mod stream;
+mod subscribe;
+mod unsubscribe;
+
+pub(super) use stream::{read_frames, run_leniently, run_strictly};
+
 use super::accept::shown_part;
 use crate::RunService;
 use crate::error::Error;
@@ -15,7 +21,7 @@ const PAGE: i64 = 200;
 const PAGE_BYTES: i64 = 1 << 20;
 
 /// One who reads the frames of a conversation.
-pub(super) struct FrameReader {
+pub(super) struct ThreadFrames {
     run: Arc<RunService>,
     thread: ThreadRow,
     fold: ThreadFold,
@@ -40,14 +46,14 @@ pub(super) struct ReadFrames {
     pub has_more: bool,
 }
 
-impl FrameReader {
+impl ThreadFrames {
     /// The frames of one run.
     pub async fn of_run(
         run: &Arc<RunService>,
         thread: ThreadRow,
         id: &str,
         has: Option<FrameId>,
-    ) -> Result<FrameReader, Error> {
+    ) -> Result<ThreadFrames, Error> {
         // Before the run is read: what has not begun then begins behind this.
         let part = run.store.part(&thread.id, id).await?;
         let part = part.ok_or_else(|| Error::NotFound("run".to_owned()))?;
@@ -57,7 +63,7 @@ impl FrameReader {
         let first = parts.iter().filter_map(|part| part.starts_at).min();
         let after = first.map_or(last_seq, |first| first - 1);
         let thread = ThreadRow { run_id: part.run_id.clone(), base: part.base, ..thread };
-        Ok(FrameReader { only: Some((part.id, part.task_id)), ..FrameReader::new(run, thread, after, has) })
+        Ok(ThreadFrames { only: Some((part.id, part.task_id)), ..ThreadFrames::new(run, thread, after, has) })
     }
 
     /// The frames of the active run from its start, or those behind the last one that the reader has, and then every later one.
@@ -65,7 +71,7 @@ impl FrameReader {
         run: &Arc<RunService>,
         thread: ThreadRow,
         has: Option<FrameId>,
-    ) -> Result<FrameReader, Error> {
+    ) -> Result<ThreadFrames, Error> {
         let last_seq = run.store.run(&thread.run_id).await?.map_or(0, |found| found.row.last_seq);
         let part = match has {
             Some(id) => run.store.part_at(&thread.id, id.seq).await?,
@@ -78,11 +84,11 @@ impl FrameReader {
             ),
             None => (thread, last_seq),
         };
-        Ok(FrameReader::new(run, thread, after, has))
+        Ok(ThreadFrames::new(run, thread, after, has))
     }
 
-    fn new(run: &Arc<RunService>, thread: ThreadRow, after: i64, has: Option<FrameId>) -> FrameReader {
-        FrameReader {
+    fn new(run: &Arc<RunService>, thread: ThreadRow, after: i64, has: Option<FrameId>) -> ThreadFrames {
+        ThreadFrames {
             watch: run.watched.watch(&thread.run_id),
             fold: ThreadFold::new(&thread.id, thread.base),
             run: run.clone(),

@@ -1,6 +1,6 @@
 //! `agui.subscribe`: be told of the frames of a conversation over this connection.
 
-use super::frames::FrameReader;
+use super::ThreadFrames;
 use crate::RunService;
 use crate::error::Error;
 use crate::runs::{LOOK_EVERY, PAUSE, SubscriptionKey};
@@ -33,8 +33,8 @@ impl RunService {
         let has = params.last_event_id.and_then(|text| text.parse::<FrameId>().ok());
         let key = subscription_key(agent, &thread.id);
         let reader = match &params.run_id {
-            Some(id) => FrameReader::of_run(&self, thread, id, has).await?,
-            None => FrameReader::of_thread(&self, thread, has).await?,
+            Some(id) => ThreadFrames::of_run(&self, thread, id, has).await?,
+            None => ThreadFrames::of_thread(&self, thread, has).await?,
         };
         let subscription = self.streams.begin(&key, self.ids.tagged("sub"))?;
         let (service, stop) = (self.clone(), self.stop.clone());
@@ -49,7 +49,7 @@ impl RunService {
     }
 
     /// Until there will be no more, or the connection is gone.
-    async fn tell_frames(&self, key: &SubscriptionKey, mut reader: FrameReader) {
+    async fn tell_frames(&self, key: &SubscriptionKey, mut reader: ThreadFrames) {
         let to = Audience::Connection { aid: key.aid.clone(), connection: key.connection };
         let mut missed = 0;
         // The answer to the subscription is on its way.

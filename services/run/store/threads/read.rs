@@ -1,10 +1,10 @@
 //! Conversations of front ends, as they are read.
 
-use super::Store;
-use super::threads::THREAD_READ;
+use super::THREAD_READ;
 use crate::error::Error;
 use crate::ids::can_exist;
 use crate::model::thread::ThreadRow;
+use crate::store::Store;
 use kernel::CallingAgent;
 use sqlx::{Any, AssertSqlSafe};
 

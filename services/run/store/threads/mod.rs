@@ -1,8 +1,14 @@
 //! Conversations of front ends: what a batch of calls has changed of them, written with the log.
 
+mod pictures;
+mod read;
+mod removed;
+
+pub(crate) use read::{MessageView, PartView};
+
 use super::Store;
 use crate::model::run::Runs;
-use crate::model::thread::{EndedTurn, LONGEST_CONTENT, NewMessage, PartRow, ThreadChanges, ThreadRow};
+use crate::model::thread::{EndedTurn, LONGEST_CONTENT, PartRow, ThreadChanges, ThreadMessage, ThreadRow};
 use kernel::Statements;
 use kernel::json_rows::{self as json, Column};
 use serde::{Deserialize, Serialize};
@@ -139,7 +145,7 @@ impl Store {
         let parts: Vec<&PartRow> = changes.parts.iter().collect();
         // Two calls with one id have met on their way: the first counts.
         statements.insert("agui_run", &PART, "(thread_id, id) DO NOTHING", &parts)?;
-        let messages: Vec<&NewMessage> = changes.messages.iter().collect();
+        let messages: Vec<&ThreadMessage> = changes.messages.iter().collect();
         statements.insert("agui_message", &MESSAGE, "", &messages)?;
         self.write_used(&mut statements, changes)?;
         statements.execute(tx).await?;
@@ -239,7 +245,12 @@ impl Store {
                 continue;
             }
             let mut statements = Statements::new(self.engine());
-            statements.insert("agui_message", &MESSAGE, "", &[NewMessage { content, ..message.clone() }])?;
+            statements.insert(
+                "agui_message",
+                &MESSAGE,
+                "",
+                &[ThreadMessage { content, ..message.clone() }],
+            )?;
             statements.execute(tx).await?;
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Frames as server-sent events.
 
-use super::frames::FrameReader;
+use super::ThreadFrames;
 use crate::RunService;
 use crate::error::Error;
 use ag_ui::{Frame, FrameId, InputRules};
@@ -27,7 +27,7 @@ const IDLE_SECONDS: std::ops::RangeInclusive<u64> = 1..=3600;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct FramesQuery {
+pub(in crate::agui) struct FramesQuery {
     run_id: Option<String>,
     #[serde(rename = "Last-Event-ID")]
     last_event_id: Option<String>,
@@ -36,7 +36,7 @@ pub(super) struct FramesQuery {
 }
 
 /// `POST /api/v1/agent/runs` of those who accept a stream of events.
-pub(super) async fn run_strictly(
+pub(in crate::agui) async fn run_strictly(
     State(run): State<Arc<RunService>>,
     caller: Caller,
     body: Body,
@@ -45,7 +45,7 @@ pub(super) async fn run_strictly(
 }
 
 /// `POST /api/v1/agent/ag-ui`: what published clients send.
-pub(super) async fn run_leniently(
+pub(in crate::agui) async fn run_leniently(
     State(run): State<Arc<RunService>>,
     caller: Caller,
     body: Body,
@@ -63,12 +63,12 @@ async fn streamed_run(
     let body = body.map_err(|_| Error::TooLarge(format!("the body must have at most {MOST_BODY} bytes")))?;
     let accepted = run.accept_run(&caller, body.to_vec(), rules).await?;
     let thread = run.own_thread(&caller, &accepted.thread_id).await?;
-    let reader = FrameReader::of_run(&run, thread, &accepted.run_id, None).await?;
+    let reader = ThreadFrames::of_run(&run, thread, &accepted.run_id, None).await?;
     Ok(events(run, reader, None))
 }
 
 /// `GET /api/v1/agent/runs/{threadId}/events`.
-pub(super) async fn read_frames(
+pub(in crate::agui) async fn read_frames(
     State(run): State<Arc<RunService>>,
     Path(thread_id): Path<String>,
     Query(query): Query<FramesQuery>,
@@ -81,8 +81,8 @@ pub(super) async fn read_frames(
     let has = header.or(query.last_event_id).and_then(|text| text.parse::<FrameId>().ok());
     let idle = idle_limit(query.idle_limit.as_deref())?;
     let (mut reader, idle) = match query.run_id.filter(|id| !id.is_empty()) {
-        Some(id) => (FrameReader::of_run(&run, thread, &id, has).await?, None),
-        None => (FrameReader::of_thread(&run, thread, has).await?, Some(idle)),
+        Some(id) => (ThreadFrames::of_run(&run, thread, &id, has).await?, None),
+        None => (ThreadFrames::of_thread(&run, thread, has).await?, Some(idle)),
     };
     // A client that reconnects by itself would come again and again for a run that it has read.
     if reader.has_everything().await? {
@@ -106,7 +106,7 @@ fn idle_limit(text: Option<&str>) -> Result<Duration, Error> {
 /// A growing stream. It holds nothing but the state of its reader.
 struct FrameTail {
     run: Arc<RunService>,
-    reader: FrameReader,
+    reader: ThreadFrames,
     /// After which time without a frame it ends.
     idle: Option<Duration>,
     framed_at: Instant,
@@ -114,7 +114,7 @@ struct FrameTail {
     is_over: bool,
 }
 
-fn events(run: Arc<RunService>, reader: FrameReader, idle: Option<Duration>) -> Response {
+fn events(run: Arc<RunService>, reader: ThreadFrames, idle: Option<Duration>) -> Response {
     let now = Instant::now();
     let tail = FrameTail { run, reader, idle, framed_at: now, wrote_at: now, is_over: false };
     let frames = stream::unfold(tail, |tail| async {

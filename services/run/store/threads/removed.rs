@@ -1,8 +1,8 @@
 //! Conversations that are removed.
 
-use super::Store;
-use super::threads::THREAD_READ;
+use super::THREAD_READ;
 use crate::model::thread::ThreadRow;
+use crate::store::Store;
 use kernel::Aid;
 use sqlx::{Any, AssertSqlSafe};
 
