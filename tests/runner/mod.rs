@@ -4,8 +4,8 @@
 mod codex;
 mod deaths;
 mod ends;
-mod front_ends;
 mod free_space;
+mod front_ends;
 mod kills;
 mod local;
 mod many;

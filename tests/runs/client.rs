@@ -374,7 +374,8 @@ impl TestEventStream {
         while let Some(event) = self.next().await {
             events.push(event);
         }
-        let is_whole = self.unread.is_empty() || self.unread.starts_with(b":") && self.unread.ends_with(b"\n");
+        let is_whole =
+            self.unread.is_empty() || self.unread.starts_with(b":") && self.unread.ends_with(b"\n");
         assert!(is_whole, "it ends after a whole event");
         events
     }
