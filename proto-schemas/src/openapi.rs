@@ -293,9 +293,15 @@ fn own_operation(namespace: &Namespace, listed: &Value) -> Value {
     all.extend([codes::INVALID_REQUEST, codes::UNAUTHENTICATED, codes::INTERNAL]);
     let mut responses = failures(envelope, &all);
     let kind = listed["answer"].as_str().unwrap_or("application/json");
-    for status in listed["statuses"].as_array().into_iter().flatten() {
-        let described = json!({ "description": listed["summary"], "content": { kind: {} } });
-        responses.insert(status.to_string(), described);
+    for status in listed["statuses"].as_array().into_iter().flatten().filter_map(Value::as_u64) {
+        let described = match status {
+            ..400 => json!({ "description": listed["summary"], "content": { kind: {} } }),
+            _ => {
+                let schema = schema_of(&envelope.failure);
+                json!({ "description": "a refusal", "content": { "application/json": { "schema": schema } } })
+            }
+        };
+        responses.entry(status.to_string()).or_insert(described);
     }
     let mut object = json!({
         "operationId": format!("{} {path}", listed["method"].as_str().unwrap_or_default()),
@@ -303,6 +309,13 @@ fn own_operation(namespace: &Namespace, listed: &Value) -> Value {
         "tags": [namespace.name],
         "responses": responses,
     });
+    let parts = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let parameters: Vec<Value> = parts
+        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
+        .collect();
+    if !parameters.is_empty() {
+        object["parameters"] = json!(parameters);
+    }
     if let Some(body) = listed["body"].as_str() {
         object["requestBody"] = json!({ "required": true, "content": { body: {} } });
     }

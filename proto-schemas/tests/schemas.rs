@@ -284,6 +284,8 @@ fn sample(name: &str) -> Option<&'static str> {
         "own_agent" | "hooked_agent" | "relation" | "suspended_relation" => {
             "0190163d-868b-7ce2-a5f1-c1b6d0b3a7e4"
         }
+        "own_thread" | "fresh_thread" => "550e8400-e29b-41d4-a716-446655440000",
+        "own_picture" => "alice.agents.localhost/550e8400-e29b-41d4-a716-446655440000.png",
         "own_run" | "approval_run" | "runner_run" => "run_0190163d868b7ce2a5f1c1b6d0b3a7e4",
         "own_command" | "runner_command" => "cmd_0190163d868b7ce2a5f1c1b6d0b3a7e4",
         "own_runner_job" => "rjob_0190163d868b7ce2a5f1c1b6d0b3a7e4",

@@ -180,7 +180,7 @@ def test_a_run_without_a_reader_ends_by_itself(person):
 def test_the_token_that_the_command_prints_is_one(server, person, tmp_path):
     def aund(*words):
         done = subprocess.run(
-            [binary(), *words, "--gateway", f"{server.address}:{server.port}", "--root", server.root, "--home", tmp_path],
+            [binary(), *words, "--gateway", f"{server.address}:{server.port}", "--root", server.root, "--home", tmp_path, "--issuer", server.issuer],
             capture_output=True,
             text=True,
             timeout=60,
@@ -190,8 +190,9 @@ def test_the_token_that_the_command_prints_is_one(server, person, tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    aund("register", "trent")
-    token = aund("agents", "token", "trent").strip()
+    name = f"trent.{server.issuer}"
+    aund("register", name)
+    token = aund("agents", "token", name).strip()
     assert len(token.split()) == 1, "nothing else is printed"
     answer = person.call("GET", f"{BASE}/history", token=token)
     assert (answer.status, answer.json["threadId"]) == (200, None)

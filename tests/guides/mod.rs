@@ -142,10 +142,11 @@ fn files_in_guides_can_be_read() {
 }
 
 /// The guides with commands, of which each has a test above.
-const RUN: [&str; 9] = [
+const RUN: [&str; 10] = [
     "README.md",
     "docs/agents-and-consent.md",
     "docs/federation.md",
+    "docs/front-ends.md",
     "docs/manifests.md",
     "docs/run-manager.md",
     "docs/runs.md",

@@ -14,8 +14,13 @@ use crate::support::agent::text;
 use crate::support::{TestServer, program, split, until};
 
 /// A server that starts runners, and finds itself again after a restart.
-pub(super) fn server(settings: &str) -> TestManager {
+pub fn server(settings: &str) -> TestManager {
     TestManager::of(TestServer::on_known_ports(with_runners(settings)))
+}
+
+/// The same with two processes of the service, where the server is several and they can share a store.
+pub(super) fn server_of_two(settings: &str) -> TestManager {
+    TestManager::of(TestServer::on_known_ports_with_two("run", with_runners(settings)))
 }
 
 fn with_runners(settings: &str) -> impl FnOnce(u16) -> String {
@@ -170,7 +175,7 @@ pub(super) fn storage_of(manager: &TestManager, session: &str) -> PathBuf {
     data.join("sessions").join(format!("agentrun-v01-session-{session}"))
 }
 
-pub(super) fn signal(pid: i64, name: &str) {
+pub fn signal(pid: i64, name: &str) {
     let sent = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status();
     assert!(sent.is_ok_and(|status| status.success()), "SIG{name} can be sent");
 }

@@ -86,7 +86,7 @@ class Demo:
             self.process = subprocess.Popen(
                 [
                     binary(), "demo", "--web", "--plain", "--home", folder / "home",
-                    "--gateway", f"{server.address}:{server.port}", "--root", server.root,
+                    "--gateway", f"{server.address}:{server.port}", "--root", server.root, "--issuer", server.issuer,
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -255,7 +255,7 @@ def test_a_token_that_is_refused_is_exchanged_without_a_word(server, demo, tab, 
     revoked = subprocess.run(
         [
             binary(), "certs", "revoke", "--as", page.aid, "--tokens", "--home", folder / "home",
-            "--gateway", f"{server.address}:{server.port}", "--root", server.root,
+            "--gateway", f"{server.address}:{server.port}", "--root", server.root, "--issuer", server.issuer,
         ],
         capture_output=True,
         text=True,

@@ -28,6 +28,9 @@ pub(super) struct DemoCommand {
     /// The server's root certificate [default: ./data/pki/root.crt, else trusted on first use]
     #[arg(long, value_name = "FILE")]
     root: Option<PathBuf>,
+    /// The domain of the server, whose name its certificate has [default: the host of --gateway]
+    #[arg(long, value_name = "DOMAIN")]
+    issuer: Option<String>,
     /// Serve a page where you talk to the example agent, until Ctrl-C
     #[arg(long)]
     web: bool,
@@ -97,8 +100,8 @@ impl DemoCommand {
     }
 
     fn args(self) -> AgentArgs {
-        let DemoCommand { gateway, root, home, plain, .. } = self;
-        AgentArgs { gateway, root, home, plain, ..AgentArgs::default() }
+        let DemoCommand { gateway, root, issuer, home, plain, .. } = self;
+        AgentArgs { gateway, root, issuer, home, plain, ..AgentArgs::default() }
     }
 }
 
@@ -114,7 +117,12 @@ async fn find_or_start_gateway(
     let address = gateway.host_and_port();
     if gateway.answers().await {
         show.line(&format!("{who_talks} through the gateway at {address}."))?;
-        return Ok((args.dialer(home, Some(gateway)).await?, None));
+        let dialer = args.dialer(home, Some(gateway)).await?;
+        let dialer = match &args.issuer {
+            Some(issuer) => dialer.of_issuer(issuer),
+            None => dialer,
+        };
+        return Ok((dialer, None));
     }
     show.line(&format!("{who_talks}. No gateway answers at {address}, so the demo starts a temporary one."))?;
     let server = DemoServer::start(folder).await?;

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::local::{server, signal};
+use crate::runner::local::{server, signal};
 use crate::runs::client::{ManagerAnswer, TestApi, TestManager, written};
 use crate::runs::kill::{answers, kill_service};
 use crate::support::agent::{random_hex, text};
@@ -129,6 +129,13 @@ async fn every_accepted_run_ends_and_the_history_has_each_message_once_whatever_
     }
     let accounts = manager.server.by_operator("run.account", &json!({ "recount": true })).await;
     assert_eq!(accounts.expect("it is answered")["corrected"], 0, "accounts are what their rows are");
+    // One that waits for the lease of a runner that was killed ends a minute later, when it has found nothing to do.
+    for _ in 0..100 {
+        if runners_of(&manager).is_empty() {
+            break;
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
     until("no runner is left", || async { runners_of(&manager).is_empty().then_some(()) }).await;
 }
 
@@ -151,4 +158,40 @@ fn kill_a_runner(manager: &TestManager, round: usize) {
     if !runners.is_empty() {
         signal(runners[round % runners.len()], "KILL");
     }
+}
+
+#[tokio::test]
+async fn a_connection_is_told_the_frames_that_a_stream_has() {
+    let manager = server("");
+    let identity = manager.server.register(&format!("told-{}", random_hex(3))).await;
+    let agent = manager.server.connect(&identity, |_| ()).await;
+    let token = manager.server.login(&identity).await.access;
+    let thread = "550e8400-e29b-41d4-a716-446655440000";
+    let input = json!({
+        "threadId": thread, "runId": "run-1", "forwardedProps": { "runtime_mode": "chat" },
+        "messages": [{ "id": "message-1", "role": "user", "content": "What time is it? /tool" }],
+    });
+    agent.call("agui.run", &json!({ "input": input })).await;
+    agent.call("agui.subscribe", &json!({ "threadId": thread, "runId": "run-1" })).await;
+    let mut told = Vec::new();
+    while told.last().is_none_or(|(_, frame): &(String, Value)| frame["type"] != "RUN_FINISHED") {
+        let event = agent.next_event().await;
+        assert_eq!(
+            (&event["method"], &event["params"]["threadId"]),
+            (&json!("event/agui.frame"), &json!(thread))
+        );
+        assert_eq!(event["params"]["runId"], "run-1");
+        told.push((text(&event["params"]["id"]), event["params"]["frame"].clone()));
+    }
+    let api = manager.api(Some(token));
+    let mut stream = api.watch(&format!("/agent/runs/{thread}/events?runId=run-1"), &[]).await;
+    let streamed: Vec<(String, Value)> =
+        stream.rest().await.into_iter().map(|event| (event.id, event.data)).collect();
+    assert_eq!(told, streamed);
+    // It ends with its run.
+    let ended = || async {
+        let left = agent.call("agui.unsubscribe", &json!({ "threadId": thread })).await;
+        (left["unsubscribed"] == false).then_some(())
+    };
+    until("the subscription has ended", ended).await;
 }
