@@ -141,6 +141,7 @@ impl RunService {
             Err(Error::RunEnded { .. } | Error::NotFound(_)) => {
                 return Err(Error::RunInput(UNKNOWN_INTERRUPT.to_owned()));
             }
+            Err(Error::Invalid(sentence)) => return Err(Error::RunInput(sentence)),
             answer => answer?,
         };
         let RunAnswer::Command { command_id, .. } = answer else { return Err(unexpected()) };

@@ -17,6 +17,20 @@ struct OfferedOptions {
 /// The decisions that every question takes.
 const DECISIONS: [&str; 3] = ["accept", "decline", "cancel"];
 
+/// Refuses a decision that the question does not take.
+pub(super) fn is_offered(approval: &ApprovalRow, decision: &str) -> Result<(), Error> {
+    let question = serde_json::from_str::<OfferedOptions>(approval.question.get()).ok();
+    let options = question.and_then(|question| question.options).unwrap_or_default();
+    if DECISIONS.contains(&decision) || options.iter().any(|option| option == decision) {
+        return Ok(());
+    }
+    let offered: Vec<&str> = match options.is_empty() {
+        true => DECISIONS.to_vec(),
+        false => options.iter().map(String::as_str).collect(),
+    };
+    Err(Error::Invalid(format!("decision must be one of {}", offered.join(", "))))
+}
+
 impl RunDecision<'_> {
     /// The first answer counts.
     pub fn approve(
@@ -42,17 +56,7 @@ impl RunDecision<'_> {
         if approval.settled_at.is_some() || now >= approval.expires_at {
             return Err(Error::Illegal(format!("approval {id} is not open any more")));
         }
-        let options = serde_json::from_str::<OfferedOptions>(approval.question.get())
-            .ok()
-            .and_then(|question| question.options)
-            .unwrap_or_default();
-        if !DECISIONS.contains(&&*decision) && !options.contains(&decision) {
-            let offered: Vec<&str> = match options.is_empty() {
-                true => DECISIONS.to_vec(),
-                false => options.iter().map(String::as_str).collect(),
-            };
-            return Err(Error::Invalid(format!("decision must be one of {}", offered.join(", "))));
-        }
+        is_offered(approval, &decision)?;
         let answer_bytes = answer.as_ref().map_or(0, |answer| answer.get().len());
         let payer = Payer::tenant(&self.run.row.tenant);
         let more = Kept { bytes: i64::try_from(answer_bytes).unwrap_or(i64::MAX), rows: 0 };

@@ -1,6 +1,7 @@
 //! Conversations of front ends: their turns are commands like all others, and what is said in them is kept in the same commit as the log.
 
 use super::RunDecision;
+use super::approvals::is_offered;
 use crate::error::Error;
 use crate::model::call::{NewCommand, NewThreadRun, RunAnswer};
 use crate::model::run::Failure;
@@ -107,6 +108,12 @@ impl RunDecision<'_> {
         let Some(command_id) = asked_by.map(|approval| approval.command_id.clone()) else {
             return Err(Error::RunInput("resume must answer every open interrupt".to_owned()));
         };
+        // Of answers of which one is refused none counts.
+        for answer in &answers {
+            if let Some(asked) = self.run.approvals.get(&answer.approval_id) {
+                is_offered(asked, &answer.decision)?;
+            }
+        }
         self.runs.kept.charge(&part.payer, Kept::rows(1, part.bytes())).map_err(kernel::ChargeError::Full)?;
         for answer in answers {
             let GivenAnswer { approval_id, decision, payload } = answer;

@@ -103,6 +103,22 @@ async fn a_resume_answers_every_open_question_once_and_no_other() {
 }
 
 #[tokio::test]
+async fn a_resume_of_which_one_answer_is_refused_answers_nothing() {
+    let asked = AskedThread::begin(&["q1", "q2"]).await;
+    let decided = |id: &str, decision: &str| answer(id, "resolved", json!({ "decision": decision }));
+    let refused = json!([decided("q1", "accept"), decided("q2", "perhaps")]);
+    let (sentence, status) = asked.front.run_refused(AskedThread::resume("run-2", refused)).await;
+    assert_eq!((sentence.as_str(), status), ("decision must be one of accept, decline", 422));
+    let open: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM run_approval WHERE decision IS NULL")
+        .fetch_one(asked.front.runs.run.store.db().read())
+        .await
+        .unwrap();
+    assert_eq!(open, 2, "both wait for an answer");
+    let both = json!([decided("q1", "accept"), decided("q2", "decline")]);
+    asked.front.run(AskedThread::resume("run-2", both)).await;
+}
+
+#[tokio::test]
 async fn the_next_message_cancels_a_question_and_comes_after_it() {
     let asked = AskedThread::begin(&["q1"]).await;
     let next = asked.front.run(input("run-2", "never mind")).await;
